@@ -1,0 +1,166 @@
+"""Where everything lives. Nothing else in the package builds these paths (docs/architecture.md lists them)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+JOB_DIR_IN_JOB = Path("/run/torpor/job")
+"""The job's folder as the job itself sees it when it has a mount namespace of its own."""
+
+_LIBRARY_DIRS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat",
+    "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib",
+)
+
+
+def home() -> Path:
+    """`TORPOR_HOME`, else `$XDG_STATE_HOME/torpor`, else `~/.local/state/torpor`; absolute, perhaps not there yet."""
+    chosen = os.environ.get("TORPOR_HOME")
+    if chosen:
+        return Path(os.path.abspath(chosen))
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "torpor"
+
+
+def jobs_dir() -> Path:
+    return home() / "jobs"
+
+
+def job_dir(name: str) -> Path:
+    return jobs_dir() / name
+
+
+def images_dir() -> Path:
+    return home() / "images"
+
+
+def dram_dir() -> Path:
+    """Images of the `dram` tier: `TORPOR_DRAM`, else `/dev/shm/torpor-<uid>`."""
+    chosen = os.environ.get("TORPOR_DRAM")
+    return Path(os.path.abspath(chosen)) if chosen else Path(f"/dev/shm/torpor-{os.getuid()}")
+
+
+def tier_dir(tier: str) -> Path:
+    """The folder that holds the images of `disk` or `dram`."""
+    return dram_dir() if tier == "dram" else images_dir()
+
+
+def keeper_dir() -> Path:
+    return home() / "keeper"
+
+
+def keeper_socket(backend: str) -> Path:
+    """Socket of the keeper for `gpu` or `sim`."""
+    return keeper_dir() / f"{backend}.sock"
+
+
+def keeper_log(backend: str) -> Path:
+    return keeper_dir() / f"{backend}.log"
+
+
+def job_record(name: str) -> Path:
+    return job_dir(name) / "job.json"
+
+
+def job_exit(name: str) -> Path:
+    return job_dir(name) / "exit.json"
+
+
+def job_log(name: str) -> Path:
+    return job_dir(name) / "log"
+
+
+def supervisor_socket(name: str) -> Path:
+    return job_dir(name) / "supervisor.sock"
+
+
+def control_dir(name: str) -> Path:
+    """Folder of the interposer's sockets, one per process, named by the pid as the job sees it."""
+    return job_dir(name) / "ctl"
+
+
+def job_native(name: str) -> Path:
+    """The job's own copy of the interposer (and of the software GPU under `sim/`), so that upgrades cannot hurt it."""
+    return job_dir(name) / "native"
+
+
+def make_private(folder: Path) -> Path:
+    """Make `folder` and what leads to it; the folder itself is for this user only. Returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def checkout() -> Path | None:
+    """The root of the source tree when the package runs from one (editable install), else None."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").is_file() and (root / "native").is_dir() else None
+
+
+def native_dir() -> Path | None:
+    """Folder with the built `libcuda.so.1` (interposer) and `sim/libcuda.so.1` (software GPU), or None.
+
+    `TORPOR_NATIVE` chooses another build. Otherwise each folder of the package is tried: an editable install keeps
+    the Python sources in the tree and the built libraries in site-packages.
+    """
+    chosen = os.environ.get("TORPOR_NATIVE")
+    if chosen:
+        return Path(os.path.abspath(chosen))
+    package = sys.modules["torpor"]
+    for folder in package.__path__:
+        native = Path(folder) / "native"
+        if (native / "libcuda.so.1").is_file():
+            return native
+    return None
+
+
+def interposer() -> Path | None:
+    """The built interposer, or None."""
+    native = native_dir()
+    return native / "libcuda.so.1" if native else None
+
+
+def software_gpu() -> Path | None:
+    """The built software GPU, or None."""
+    native = native_dir()
+    return native / "sim" / "libcuda.so.1" if native else None
+
+
+def criu_prefixes() -> list[Path]:
+    """Where a private CRIU may be, best first: `TORPOR_CRIU`, beside the virtual environment, in the tree, at home."""
+    candidates = [Path(sys.prefix).parent / ".criu"]
+    root = checkout()
+    if root:
+        candidates.append(root / ".criu")
+    candidates.append(home() / "criu")
+    chosen = os.environ.get("TORPOR_CRIU")
+    if chosen:
+        candidates.insert(0, Path(os.path.abspath(chosen)))
+    return list(dict.fromkeys(candidates))
+
+
+def real_libcuda() -> Path | None:
+    """The vendor's `libcuda.so.1` on this host, or None: `LD_LIBRARY_PATH` first, then the usual folders.
+
+    The library is only looked for, not loaded, so this costs microseconds and needs no GPU.
+    """
+    search = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
+    native = native_dir()
+    for folder in [*search, *_LIBRARY_DIRS]:
+        library = Path(folder) / "libcuda.so.1"
+        if library.exists() and (native is None or not library.resolve().is_relative_to(native.resolve())):
+            return library
+    return None
+
+
+def has_gpu() -> bool:
+    """Whether this host has the vendor's driver: its control device and its library."""
+    return os.path.exists("/dev/nvidiactl") and real_libcuda() is not None

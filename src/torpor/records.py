@@ -1,0 +1,205 @@
+"""A job's record: `jobs/<name>/job.json`, replaced atomically, and the state that follows from it.
+
+The record says what was last done to the job; whether its supervisor lives and `exit.json` say what became of it
+since. `state()` combines the three, so a crash of anything can never leave a job looking alive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from torpor import paths
+from torpor.errors import NotFound, TorporError, UsageError
+
+Backend = Literal["gpu", "sim"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+
+class JobState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    CHECKPOINTING = "checkpointing"
+    EXITED = "exited"
+    KILLED = "killed"
+    ASLEEP = "asleep"
+    LOST = "lost"
+
+
+LIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED, JobState.CHECKPOINTING})
+
+
+class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
+    """Times are seconds since the epoch; pids are those of the host.
+
+    `state` is the last one recorded (`JobState` value); read `state(record)` instead. `env` holds the variables that
+    the job was given on top of its caller's. `supervisor_start` is the supervisor's start time in clock ticks since
+    boot (field 22 of /proc/<pid>/stat), which tells it from a later process with the same pid. `image` is the path of
+    the image that the job was restored from or, when asleep, went into.
+    """
+
+    name: str
+    command: list[str]
+    cwd: str
+    backend: Backend
+    state: JobState = JobState.STARTING
+    env: dict[str, str] = {}
+    gpus: list[str] = []
+    arena: bool = True
+    namespaces: bool = True
+    created: float = msgspec.field(default_factory=time.time)
+    supervisor_pid: int | None = None
+    supervisor_start: int | None = None
+    root: int | None = None
+    image: str | None = None
+    suspended_tier: Literal["hbm", "dram"] | None = None
+    version: str = ""
+
+
+class ExitRecord(msgspec.Struct, kw_only=True):
+    """`jobs/<name>/exit.json`, written by the supervisor when the job's root process ends: one of the two is set."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    ended: float | None = None
+
+
+def check_name(name: str) -> str:
+    """`name` itself; UsageError when it cannot name a job or an image."""
+    if not _NAME.fullmatch(name) or name.endswith(".partial"):
+        raise UsageError(
+            f"{name!r} is not a name for a job or an image",
+            hint="use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit",
+        )
+    return name
+
+
+def claim(name: str | None, command: list[str]) -> str:
+    """Make a new job folder and return its name: `name`, or the program's with the first free number.
+
+    Raises UsageError when `name` is taken or not a name.
+    """
+    paths.make_private(paths.home())
+    paths.jobs_dir().mkdir(exist_ok=True)
+    if name is not None:
+        if not _make(check_name(name)):
+            raise UsageError(
+                f"a job named {name!r} exists", hint=f"choose another --name, or `torpor rm {name}`"
+            )
+        return name
+    stem = default_stem(command)
+    number = 1
+    while not _make(f"{stem}-{number}"):
+        number += 1
+    return f"{stem}-{number}"
+
+
+def default_stem(command: list[str]) -> str:
+    """A word for the command: the script's name when an interpreter runs one, else the program's."""
+    program = Path(command[0]).name if command else "job"
+    if re.fullmatch(r"(python|pypy|bash|sh|dash|node|perl|ruby)[0-9.]*", program):
+        scripts = [arg for arg in command[1:] if not arg.startswith("-") and re.search(r"\.\w+$", arg)]
+        program = Path(scripts[0]).stem if scripts else program
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", program).strip("-_")[:48]
+    return stem or "job"
+
+
+def _make(name: str) -> bool:
+    try:
+        paths.job_dir(name).mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` such that a reader, or a crash, sees the old file or the new one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def save(record: JobRecord) -> None:
+    """Write the record; the job's folder must exist."""
+    data = msgspec.json.format(msgspec.json.encode(record), indent=2)
+    write_atomically(paths.job_record(record.name), data + b"\n")
+
+
+def load(name: str) -> JobRecord:
+    """The record of a job; NotFound when there is none, TorporError when it cannot be read."""
+    path = paths.job_record(check_name(name))
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=JobRecord)
+    except FileNotFoundError:
+        raise NotFound(f"no job named {name!r}", hint="`torpor ps` lists the jobs") from None
+    except msgspec.DecodeError as error:
+        raise TorporError(f"{path} is not a job record: {error}") from error
+
+
+def every() -> list[JobRecord]:
+    """The records of all jobs, the oldest first. Folders that are being made or removed are passed over."""
+    records = []
+    try:
+        names = sorted(entry.name for entry in os.scandir(paths.jobs_dir()))
+    except FileNotFoundError:
+        return []
+    for name in names:
+        try:
+            records.append(load(name))
+        except (NotFound, UsageError):
+            continue
+    return sorted(records, key=lambda record: record.created)
+
+
+def load_exit(name: str) -> ExitRecord | None:
+    """How the job's root process ended, or None while nobody has recorded it."""
+    try:
+        return msgspec.json.decode(paths.job_exit(name).read_bytes(), type=ExitRecord)
+    except FileNotFoundError:
+        return None
+
+
+def process_start(pid: int) -> int | None:
+    """Start time of a live process in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def supervisor_alive(record: JobRecord) -> bool:
+    """Whether the very supervisor that the record names is alive."""
+    if record.supervisor_pid is None:
+        return False
+    start = process_start(record.supervisor_pid)
+    return start is not None and (record.supervisor_start in (None, start))
+
+
+def state(record: JobRecord) -> JobState:
+    """The job's state now. A recorded live state counts only while its supervisor lives."""
+    if record.state not in LIVE_STATES:
+        return record.state
+    ended = load_exit(record.name)
+    if ended is not None:
+        return JobState.KILLED if ended.signal is not None else JobState.EXITED
+    if record.supervisor_pid is None and record.state is JobState.STARTING:
+        return JobState.STARTING if time.time() - record.created < 60 else JobState.LOST
+    return record.state if supervisor_alive(record) else JobState.LOST
