@@ -1,0 +1,86 @@
+"""What the verbs print: JSON with `--json`, else plain aligned text; errors in one form everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from torpor.errors import TorporError
+
+as_json = False
+"""Whether this command line asked for `--json`; set once by `torpor.cli.main` and by the flag itself."""
+
+
+def _remember(value: bool) -> bool:
+    global as_json
+    as_json = value
+    return value
+
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object or array.", callback=_remember, is_eager=True)
+]
+
+
+def failure(error: TorporError) -> int:
+    """Report `error` and return its exit code."""
+    if as_json:
+        print(json.dumps({"error": error.to_dict()}), flush=True)
+    else:
+        print(f"torpor: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+    return error.code
+
+
+def note(text: str) -> None:
+    """One line for people, on stderr."""
+    print(f"torpor: {text}", file=sys.stderr, flush=True)
+
+
+def result(data: Any, text: str) -> None:
+    """Print what a verb did: `data` (JSON-safe) with `--json`, else `text`."""
+    print(json.dumps(data) if as_json else text, flush=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Aligned text under upper-case headings; bold headings on a terminal."""
+    lines = [[name.upper() for name in columns], *[list(row) for row in rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text[0] = styled(text[0], "1", sys.stdout)
+    return "\n".join(text)
+
+
+def styled(text: str, code: str, stream: Any) -> str:
+    """`text` in an ANSI style where `stream` is a terminal that wants colour."""
+    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
+
+
+def size(count: int | float) -> str:
+    """Bytes for people, in powers of 1024: `17.9 GiB`."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def rate(count: int | float, seconds: float) -> str:
+    """Bytes per second for people, in powers of 1000, as links are rated: `55.2 GB/s`."""
+    return f"{count / seconds / 1e9:.1f} GB/s" if seconds > 0 else "-"
+
+
+def age(seconds: float) -> str:
+    """A span of time in its largest unit: `45 s`, `12 min`, `3 h`, `2 d`."""
+    for limit, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{max(0, seconds) / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

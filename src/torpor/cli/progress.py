@@ -1,0 +1,130 @@
+"""Progress of the longer verbs: nothing for the first half second, then a bar on a terminal or plain lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from torpor.api import Progress
+from torpor.cli import output
+
+QUIET_SECONDS = 0.5
+LINE_SECONDS = 2.0
+
+
+class Display(Protocol):
+    def show(self, event: Progress, started: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Report:
+    """Give it to an API call as `progress`; afterwards `elapsed` is the whole call in seconds."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._begun = time.monotonic()
+        self._step_begun: dict[str, float] = {}
+        self._display: Display | None = None
+        self.elapsed = 0.0
+        self.phases: dict[str, float] = {}
+
+    def __call__(self, event: Progress) -> None:
+        now = time.monotonic()
+        started = self._step_begun.setdefault(event.step, now)
+        if output.as_json or now - self._begun < QUIET_SECONDS:
+            return
+        if self._display is None:
+            self._display = Bars(self._label) if sys.stderr.isatty() else Lines(self._label)
+        self._display.show(event, started)
+
+    def close(self) -> None:
+        self.elapsed = time.monotonic() - self._begun
+        if self._display is not None:
+            self._display.close()
+
+
+class Lines:
+    """One line per step, and one every two seconds while a step moves bytes."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._last: tuple[str, float] = ("", 0.0)
+
+    def show(self, event: Progress, started: float) -> None:
+        now = time.monotonic()
+        step, when = self._last
+        finished = bool(event.total) and event.bytes >= event.total
+        if step == event.step and not finished and now - when < LINE_SECONDS:
+            return
+        self._last = (event.step, now)
+        moved = ""
+        if event.total:
+            speed = output.rate(event.bytes, now - started) if event.bytes else "-"
+            moved = f" {output.size(event.bytes)} of {output.size(event.total)} {speed}"
+        print(f"{self._label}: {event.step}{moved}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class Bars:
+    """Rich's bars, one per step; gone from the screen when the verb is done."""
+
+    def __init__(self, label: str) -> None:
+        from rich import progress as bars
+        from rich.console import Console
+
+        self._bars = bars.Progress(
+            bars.TextColumn(label),
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.DownloadColumn(binary_units=True),
+            bars.TransferSpeedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bars.start()
+        self._tasks: dict[str, Any] = {}
+
+    def show(self, event: Progress, started: float) -> None:
+        del started
+        task = self._tasks.get(event.step)
+        if task is None:
+            task = self._tasks[event.step] = self._bars.add_task(event.step, total=event.total or None)
+        self._bars.update(task, completed=event.bytes, total=event.total or None)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+@contextmanager
+def shown(label: str) -> Iterator[Report]:
+    """A `Report` whose display is taken down however the block ends."""
+    report = Report(label)
+    try:
+        yield report
+    finally:
+        report.close()
+
+
+class Figures(NamedTuple):
+    """What a verb moved, for JSON and for people."""
+
+    data: dict[str, Any]
+    text: str
+
+
+def figures(seconds: float, gpu_bytes: int, cpu_bytes: int, phases: dict[str, float]) -> Figures:
+    """Seconds are the whole verb's as its user waited; the rate is that of the `copy` phase where there is one."""
+    copy = phases.get("copy", 0.0)
+    parts = [f"{seconds:.2f} s", f"{output.size(gpu_bytes)} of GPU memory"]
+    if copy > 0 and gpu_bytes:
+        parts[-1] += f" at {output.rate(gpu_bytes, copy)}"
+    if cpu_bytes:
+        parts.append(f"{output.size(cpu_bytes)} of process memory")
+    data = {"seconds": round(seconds, 4), "gpu_bytes": gpu_bytes, "cpu_bytes": cpu_bytes, "phases": phases}
+    return Figures(data, ", ".join(parts))
