@@ -1,0 +1,40 @@
+# ruff: noqa: E501
+"""Functions of the debugger family: cuda-gdb's private entry points and data. Seeded by `python -m gen.seed` from driver API 13000; do not edit."""
+
+from api.model import Function
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("cudbgApiAttach", None),
+    Function("cudbgApiClientPid", None),
+    Function("cudbgApiClientRevision", None),
+    Function("cudbgApiDetach", None),
+    Function("cudbgApiInit", None),
+    Function("cudbgAttachHandlerAvailable", None),
+    Function("cudbgDebuggerCapabilities", None),
+    Function("cudbgDebuggerInitialized", None),
+    Function("cudbgDetachSuspendedDevicesMask", None),
+    Function("cudbgEnableIntegratedMemcheck", None),
+    Function("cudbgEnableLaunchBlocking", None),
+    Function("cudbgEnablePreemptionDebugging", None),
+    Function("cudbgGetAPI", None),
+    Function("cudbgGetAPIVersion", None),
+    Function("cudbgInjectionPath", None),
+    Function("cudbgIpcFlag", None),
+    Function("cudbgMain", None),
+    Function("cudbgReportDriverApiError", None),
+    Function("cudbgReportDriverApiErrorFlags", None),
+    Function("cudbgReportDriverInternalError", None),
+    Function("cudbgReportedDriverApiErrorCode", None),
+    Function("cudbgReportedDriverApiErrorFuncNameAddr", None),
+    Function("cudbgReportedDriverApiErrorFuncNameSize", None),
+    Function("cudbgReportedDriverApiErrorNameAddr", None),
+    Function("cudbgReportedDriverApiErrorNameSize", None),
+    Function("cudbgReportedDriverApiErrorSource", None),
+    Function("cudbgReportedDriverApiErrorStringAddr", None),
+    Function("cudbgReportedDriverApiErrorStringSize", None),
+    Function("cudbgReportedDriverInternalErrorCode", None),
+    Function("cudbgResumeForAttachDetach", None),
+    Function("cudbgRpcEnabled", None),
+    Function("cudbgSessionId", None),
+    Function("cudbgUseExternalDebugger", None),
+)

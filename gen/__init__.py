@@ -1,0 +1,1 @@
+"""The generator: reads `api/`, writes `native/abi/` and `native/interposer/generated/`."""
