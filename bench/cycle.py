@@ -1,0 +1,122 @@
+"""Question: how long do checkpoint and restore take, against the GPU memory that a job holds?
+
+Compares, in one run: Torpor with its arena, and the vendor's own way (the driver's checkpoint calls + CRIU), which is the
+same code with `--no-arena`: then every byte is the driver's to move. The job is examples/train.py, images lie in memory
+(`dram`) for both, the keeper's pinned pool is warm, every cycle kills the job.
+
+Targets, on an H200: at 16 GiB restore <= 1.5 s and checkpoint <= 2 s, each at least 8 times faster than driver + CRIU;
+restore at 48 GiB <= 1.3 x restore at 0 GiB; bytes move at >= 50 GB/s.
+
+    python bench/cycle.py [--gib 0 4 16 48] [--repeat 3] [--out cycle.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import machine
+
+import torpor
+
+TRAIN = str(Path(__file__).parents[1] / "examples" / "train.py")
+MODES = {"torpor": True, "driver+criu": False}
+
+
+class Steps:
+    """Collects one verb's steps: seconds and bytes by name."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, float]] = {}
+
+    def __call__(self, event: torpor.Progress) -> None:
+        if event.event == "end":
+            self.found[event.phase] = {"seconds": round(event.seconds, 4), "bytes": event.bytes}
+
+
+def last_step(job: torpor.Job) -> int:
+    lines = b"".join(job.logs()).decode().splitlines()
+    return max((int(line.split()[1]) for line in lines if line.startswith("step ")), default=0)
+
+
+def wait_past(job: torpor.Job, step: int, timeout: float = 180) -> None:
+    end = time.monotonic() + timeout
+    while last_step(job) <= step:
+        if job.exit_code is not None or time.monotonic() > end:
+            raise SystemExit(f"{job.name} did not get past step {step}:\n{b''.join(job.logs()).decode()[-3000:]}")
+        time.sleep(0.01)
+
+
+def cycle(mode: str, gib: float) -> dict[str, Any]:
+    """One life: start, checkpoint (kills), restore, one more step, end. Seconds, bytes and steps of both verbs."""
+    argv = [sys.executable, TRAIN, "--steps", "100000", "--delay", "0.02", "--hold-gib", str(gib)]
+    job = torpor.run(argv, arena=MODES[mode])
+    wait_past(job, 3)
+    saving, waking = Steps(), Steps()
+    start = time.perf_counter()
+    image = job.checkpoint(tier="dram", deadline=60, progress=saving)
+    checkpoint = time.perf_counter() - start
+    at = last_step(job)
+    start = time.perf_counter()
+    woken = torpor.restore(image, name=f"{job.name}-woken", progress=waking)
+    restore = time.perf_counter() - start
+    wait_past(woken, at)
+    next_step = time.perf_counter() - start
+    summary = image.summary()
+    woken.kill(9)
+    woken.wait(60)
+    image.remove()
+    job.remove()
+    woken.remove()
+    return {
+        "checkpoint": checkpoint, "restore": restore, "next_step": next_step, "gpu_bytes": summary["gpu_bytes"],
+        "cpu_bytes": summary["cpu_bytes"], "checkpoint_steps": saving.found, "restore_steps": waking.found,
+    }
+
+
+def median(rows: list[dict[str, Any]], key: str) -> float:
+    return statistics.median(row[key] for row in rows)
+
+
+def spread(rows: list[dict[str, Any]], key: str) -> str:
+    values = sorted(row[key] for row in rows)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--gib", type=float, nargs="+", default=[0, 4, 16, 48])
+    arguments.add_argument("--repeat", type=int, default=3, help="cycles of Torpor for each size")
+    arguments.add_argument("--repeat-driver", type=int, default=1, help="cycles of driver + CRIU for each size")
+    arguments.add_argument("--out", type=Path)
+    options = arguments.parse_args()
+
+    torpor.keeper_warm(torpor.default_backend(), int((max(options.gib) + 2) * (1 << 30)))
+    results: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for gib in options.gib:
+        by_mode = results.setdefault(f"{gib:g}", {mode: [] for mode in MODES})
+        for turn in range(max(options.repeat, options.repeat_driver)):
+            for mode, wanted in (("torpor", options.repeat), ("driver+criu", options.repeat_driver)):
+                if turn < wanted:
+                    row = cycle(mode, gib)
+                    by_mode[mode].append(row)
+                    print(f"{gib:g} GiB {mode}: {json.dumps(row)}", flush=True)
+                    if options.out:
+                        options.out.write_text(json.dumps({"machine": machine.describe(), "cycles": results}, indent=1))
+    print("| GiB held | | checkpoint s | restore s | until the next step s | GPU image GiB | CPU image GiB |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for gib_held, by_mode in results.items():
+        for mode, rows in by_mode.items():
+            if rows:
+                cells = [spread(rows, key) for key in ("checkpoint", "restore", "next_step")]
+                sizes = [f"{median(rows, key) / (1 << 30):.2f}" for key in ("gpu_bytes", "cpu_bytes")]
+                print(f"| {gib_held} | {mode} | {' | '.join(cells)} | {' | '.join(sizes)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""A program that was put to sleep and woken prints, to the bit, what it prints when left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from conftest import Reference, command, output, wait_for_line
+
+import torpor
+
+TRAIN = command("train.py", "--steps", "80", "--delay", "0.02", "--hold-gib", "1")
+JAX = command("jax_descent.py", "--steps", "120", "--delay", "0.02")
+CUPY = command("cupy_walk.py", "--steps", "120", "--delay", "0.02")
+COUNT = command("count.py", "--to", "60", "--delay", "0.05")
+GENERATE = command("generate.py", "--rounds", "6")
+
+Start = Callable[[list[str]], torpor.Job]
+
+
+def finish(job: torpor.Job, expected: str) -> None:
+    assert job.wait(timeout=120) == 0, output(job)[-2000:]
+    assert output(job) == expected
+
+
+@pytest.mark.parametrize("argv", [TRAIN, JAX, CUPY, COUNT, GENERATE], ids=["torch", "jax", "cupy", "count", "generate"])
+def test_undisturbed(start: Start, reference: Reference, argv: list[str]) -> None:
+    finish(start(argv), reference(argv))
+
+
+@pytest.mark.parametrize("tier", ["dram", "disk"])
+@pytest.mark.parametrize(
+    ("argv", "at"),
+    [(TRAIN, "step 20 "), (JAX, "step 30 "), (CUPY, "step 30 "), (COUNT, "count 20"), (GENERATE, "round 2 ")],
+    ids=["torch", "jax", "cupy", "count", "generate"],
+)
+def test_killed_and_restored(start: Start, reference: Reference, argv: list[str], at: str, tier: str) -> None:
+    expected = reference(argv)
+    job = start(argv)
+    wait_for_line(job, at)
+    image = job.checkpoint(tier=tier)
+    assert job.state == "asleep"
+    finish(torpor.restore(image), expected)
+
+
+@pytest.mark.parametrize("tier", ["hbm", "dram"])
+def test_suspended_and_resumed(start: Start, reference: Reference, tier: str) -> None:
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    for at in ("step 10 ", "step 30 "):
+        wait_for_line(job, at)
+        job.suspend(tier=tier)
+        assert job.state == "suspended"
+        job.resume()
+    finish(job, expected)
+
+
+def test_two_checkpoints_while_running(start: Start, reference: Reference) -> None:
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    wait_for_line(job, "step 10 ")
+    job.checkpoint(leave_running=True, tier="dram")
+    wait_for_line(job, "step 30 ")
+    second = job.checkpoint(leave_running=True, tier="dram")
+    finish(job, expected)
+    finish(torpor.restore(second), expected)
+
+
+def test_one_image_restored_twice(start: Start, reference: Reference) -> None:
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    wait_for_line(job, "step 20 ")
+    image = job.checkpoint(tier="dram")
+    for name in ("first-waking", "second-waking"):
+        finish(torpor.restore(image, name=name), expected)
+
+
+def test_checkpoint_of_a_restored_job(start: Start, reference: Reference) -> None:
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    wait_for_line(job, "step 10 ")
+    woken = torpor.restore(job.checkpoint(tier="dram"))
+    wait_for_line(woken, "step 40 ")
+    finish(torpor.restore(woken.checkpoint(tier="dram")), expected)
