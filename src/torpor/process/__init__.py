@@ -1,0 +1,1 @@
+"""Process trees of jobs: the supervisor and its namespaces, CRIU, identifiers."""

@@ -1,0 +1,67 @@
+"""One run of CRIU as a child of the supervisor."""
+
+from __future__ import annotations
+
+import os
+
+from torpor.process import spawn
+from torpor.process.loop import READ, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OUTPUT_KEPT = 4096
+ENV_KEY = "env:"
+"""`inherit` keys with this prefix name a variable that tells CRIU, and its scripts, the descriptor's number."""
+
+
+class CriuRun:
+    """Starts CRIU with `argv`; `ended(self)` is called once it was reaped and `status` and `output` are final."""
+
+    def __init__(
+        self, loop: Loop, argv: list[str], inherit: dict[str, int], ended: Callable[[CriuRun], None]
+    ) -> None:
+        self._loop = loop
+        self._ended = ended
+        self._output = bytearray()
+        self._kills = "dump" in argv and "--leave-running" not in argv
+        self.status: int | None = None
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        command = list(argv)
+        for key, fd in inherit.items():
+            if key.startswith(ENV_KEY):
+                env[key.removeprefix(ENV_KEY)] = str(fd)
+            else:
+                command += ["--inherit-fd", f"fd[{fd}]:{key}"]
+        self.pid, self._reader = spawn.criu(command, env, list(inherit.values()))
+        loop.watch(self._reader, READ, lambda _events: self._read())
+
+    @property
+    def output(self) -> str:
+        return self._output.decode(errors="replace")
+
+    @property
+    def dumped_and_killed(self) -> bool:
+        return self._kills and self.status == 0
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._reader, 65536)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(self._reader)
+            return False
+        self._output += data
+        del self._output[:-OUTPUT_KEPT]
+        return True
+
+    def finish(self, status: int) -> None:
+        """It was reaped, with an exit status (negative: the signal that killed it)."""
+        while self._read():
+            pass
+        self._loop.forget(self._reader)
+        os.close(self._reader)
+        self.status = status
+        self._ended(self)

@@ -1,0 +1,53 @@
+"""The job's namespaces, made from inside: what runs between the starter's fork and the supervisor's first line.
+
+Only the supervisor's process imports this, once, and through `ctypes`, since Python 3.11 has no unshare or mount.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+JOB_DIR_INSIDE = "/run/torpor/job"
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWPID = 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
+_PR_SET_CHILD_SUBREAPER = 36
+_MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 1 << 19
+
+
+def unshare() -> None:
+    """Leave the mount namespace, and make a PID namespace for the children to come. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID):
+        raise _error("unshare")
+    # Slaves rather than private mounts: nothing that happens here shows outside, but a file system that the host
+    # mounts later, say to put an image there, shows here.
+    _mount(libc, None, "/", None, _MS_REC | _MS_SLAVE)
+
+
+def furnish(job_dir: str) -> None:
+    """As the first process of the new PID namespace: its own /proc, and the job's folder where every job has it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _mount(libc, "proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    os.makedirs(JOB_DIR_INSIDE, exist_ok=True)
+    _mount(libc, job_dir, JOB_DIR_INSIDE, None, _MS_BIND)
+
+
+def _mount(libc: ctypes.CDLL, source: str | None, target: str, kind: str | None, flags: int) -> None:
+    names = [os.fsencode(name) if name is not None else None for name in (source, target, kind)]
+    if libc.mount(*names, ctypes.c_ulong(flags), None):
+        raise _error(f"mount on {target}")
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, as PID 1 is by nature."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise _error("prctl")

@@ -1,0 +1,252 @@
+"""The job's standard streams: its pipes, its log, and the clients that are attached to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections import deque
+from functools import partial
+
+from torpor.process.loop import READ, WRITE, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_PIECE = 32 * 1024
+_BACKLOG = 256 * 1024  # bytes owed to one client before the job has to wait for it
+_PIPE_MAX = 1024 * 1024
+_ATTACH_PATIENCE = 10.0  # seconds that a job's output waits for a first client that was announced
+
+
+class Client:
+    """An attached connection: packets owed to it, in order."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.owed: deque[bytes] = deque()
+        self.owed_bytes = 0
+        self.ending = False
+
+    def owe(self, packet: bytes) -> None:
+        self.owed.append(packet)
+        self.owed_bytes += len(packet)
+
+
+class Streams:
+    """Makes the pipes, then pumps: output to the log and to clients, clients' input to the job.
+
+    `stdin` is "null" or "pipe". With `await_client` the output stays in its pipes until somebody attached, so that a
+    client sees all of it. `on_change` is called whenever a client or an output has come to its end.
+    """
+
+    def __init__(
+        self, loop: Loop, log: int, stdin: str, await_client: bool, on_change: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._on_change = on_change
+        self._clients: list[Client] = []
+        self._outputs: dict[bytes, int] = {}
+        self._input: int | None = None
+        self._pending = bytearray()
+        self._input_ends = False
+        self.awaiting = await_client
+        self.job_ends: dict[str, int] = {}
+        self.keys: dict[str, str | None] = {"stdin": None}
+        for name, tag in (("stdout", b"o"), ("stderr", b"e")):
+            ours, self.job_ends[name] = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(ours, False)
+            self._outputs[tag] = ours
+            self.keys[name] = f"pipe:[{os.fstat(ours).st_ino}]"
+        if stdin == "pipe":
+            self.job_ends["stdin"], self._input = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(self._input, False)
+            self.keys["stdin"] = f"pipe:[{os.fstat(self._input).st_ino}]"
+        else:
+            self.job_ends["stdin"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def start(self) -> None:
+        """The job has its ends of the pipes: let go of them here, and pump."""
+        for fd in self.job_ends.values():
+            os.close(fd)
+        self.job_ends.clear()
+        if self.awaiting:
+            self._loop.after(_ATTACH_PATIENCE, self.stop_waiting)
+        self._aim()
+
+    def stop_waiting(self) -> None:
+        if self.awaiting:
+            self.awaiting = False
+            self._aim()
+            self._on_change()
+
+    def attach(self, sock: socket.socket) -> None:
+        client = Client(sock)
+        self._clients.append(client)
+        self._watch_client(client)
+        self.stop_waiting()
+
+    @property
+    def unsent_input(self) -> int:
+        """Bytes of input that clients gave and the job's pipe had no room for yet."""
+        return len(self._pending)
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is owed to anybody, and nobody is awaited."""
+        return not self._clients and not self.awaiting
+
+    def drain(self) -> None:
+        """Take what the job has written up to now, even if a client is slow."""
+        for tag in list(self._outputs):
+            for _ in range(_PIPE_MAX // _PIECE):  # more than a pipe holds is not from before
+                if not self._read(tag):
+                    break
+        self._aim()
+
+    def finish(self, end: dict[str, Any]) -> None:
+        """The job's root has ended: after what it wrote, tell every client, those that attach later too."""
+        self.drain()
+        for client in self._clients:
+            self._end(client, end)
+
+    def finish_late(self, sock: socket.socket, end: dict[str, Any]) -> None:
+        """Attach a client to a job whose root has ended."""
+        self.attach(sock)
+        for client in self._clients:
+            if client.sock is sock:
+                self.drain()
+                self._end(client, end)
+
+    def _end(self, client: Client, end: dict[str, Any]) -> None:
+        client.owe(b"x" + json.dumps(end).encode())
+        client.ending = True
+        self._send(client)
+
+    def _read(self, tag: bytes) -> bool:
+        fd = self._outputs.get(tag)
+        if fd is None:
+            return False
+        try:
+            data = os.read(fd, _PIECE)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(fd)
+            os.close(fd)
+            del self._outputs[tag]
+            return False
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._log, rest) :]
+        except OSError:
+            pass  # a full disk costs log lines; it must not stop the job
+        for client in list(self._clients):
+            if not client.ending:
+                client.owe(tag + data)
+                self._send(client)
+        return True
+
+    def _on_output(self, tag: bytes, _events: int) -> None:
+        if not self._read(tag):
+            self._on_change()
+        self._aim()
+
+    def _aim(self) -> None:
+        """Watch the outputs, or let the job wait while a client that is there has not kept up."""
+        hold = self.awaiting or any(client.owed_bytes > _BACKLOG for client in self._clients)
+        for tag, fd in self._outputs.items():
+            if hold:
+                self._loop.forget(fd)
+            else:
+                self._loop.watch(fd, READ, partial(self._on_output, tag))
+        if self._input is not None:
+            if self._pending:
+                self._loop.watch(self._input, WRITE, lambda _events: self._feed())
+            else:
+                self._loop.forget(self._input)
+
+    def _watch_client(self, client: Client) -> None:
+        if client not in self._clients:
+            return
+        events = WRITE if client.owed else 0
+        if len(self._pending) < _BACKLOG:
+            events |= READ
+        self._loop.watch(client.sock.fileno(), events, lambda happened: self._on_client(client, happened))
+
+    def _on_client(self, client: Client, events: int) -> None:
+        if events & READ:
+            try:
+                packet = client.sock.recv(64 * 1024)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = b""
+            if not packet:
+                self._drop(client)
+                return
+            if packet[:1] == b"i":
+                self._take_input(packet[1:])
+        elif events & ~WRITE:
+            self._drop(client)
+            return
+        self._send(client)
+
+    def _send(self, client: Client) -> None:
+        was_behind = client.owed_bytes > _BACKLOG
+        while client.owed:
+            try:
+                client.sock.send(client.owed[0], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._drop(client)
+                return
+            client.owed_bytes -= len(client.owed.popleft())
+        if client.ending and not client.owed:
+            self._drop(client)  # what was sent stays readable at the other end
+            return
+        self._watch_client(client)
+        if was_behind:
+            self._aim()
+
+    def _drop(self, client: Client) -> None:
+        if client in self._clients:
+            self._clients.remove(client)
+            self._loop.forget(client.sock.fileno())
+            client.sock.close()
+            self._aim()
+            self._on_change()
+
+    def _take_input(self, data: bytes) -> None:
+        if self._input is None or self._input_ends:
+            return
+        if data:
+            self._pending += data
+        else:
+            self._input_ends = True
+        self._feed()
+
+    def _feed(self) -> None:
+        if self._input is None:
+            return
+        try:
+            while self._pending:
+                del self._pending[: os.write(self._input, self._pending)]
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody in the job reads its input any more
+            self._pending.clear()
+            self._input_ends = True
+        if self._input_ends and not self._pending:
+            self._loop.forget(self._input)
+            os.close(self._input)
+            self._input = None
+            self.keys["stdin"] = None  # a pipe with no writer needs no other end after a restore
+        self._aim()
+        for client in list(self._clients):
+            self._watch_client(client)

@@ -1,0 +1,290 @@
+"""The supervisor: PID 1 of a job's namespace. docs/design/control-protocol.md says what it answers.
+
+It starts the program, or CRIU to restore it; pumps its streams; reaps it and records how it ended; runs CRIU for the
+keeper; and holds block descriptors while blocks are away. It has one thread and imports nothing heavy, since every
+job pays for it. `torpor.process.namespace` starts it as
+
+    python -I -S -c <bootstrap> SPEC_FD REPORT_FD
+
+with the spec (`namespace.Spec`) as JSON on the first descriptor. On the second it reports lines of JSON: `{"pid": n}`
+(on the host), then `{"ready": true, "root": n}`, or `{"error": {"kind", "message", "exit_code", "output"}}`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+import time
+
+from torpor.process import mounts, spawn, wire
+from torpor.process.criu_run import CriuRun
+from torpor.process.loop import READ, Loop, signal_events
+from torpor.process.requests import Requests
+from torpor.process.streams import Streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+FIRST_JOB_PID = 300
+"""The kernel hands out no pid below 300 again once it has wrapped around, so these stay free for CRIU."""
+
+_TERM_GRACE = 5.0  # seconds between asking the job to end and ending it
+
+
+class Supervisor:
+    """One job, from its start to the end of its last process."""
+
+    def __init__(self, spec: dict[str, Any], report: int, umask: int) -> None:
+        self.spec = spec
+        self.job_dir: str = spec["job_dir"]
+        self.isolated: bool = spec["namespaces"]
+        self.state = "starting"
+        self.root: int | None = None
+        self.end: dict[str, Any] | None = None
+        self.loop = Loop()
+        self.criu: CriuRun | None = None
+        self._report = report
+        self._umask = umask
+        self._files = _raise_file_limit()
+        self._closing = False
+        self._childless = False
+        self._root_status: int | None = None
+        self._signals = signal_events([signal.SIGCHLD, signal.SIGTERM, signal.SIGINT])
+        self.loop.watch(self._signals, READ, lambda _events: self._on_signals())
+        log = os.open(f"{self.job_dir}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.streams = Streams(
+            self.loop, log, spec["stdin"], spec["await_client"], on_change=lambda: None
+        )
+        self.requests = Requests(self, wire.listen(self.job_dir))
+
+    def run(self) -> None:
+        if self.spec["mode"] == "restore":
+            self._restore()
+        else:
+            self._start()
+        while not self._done():
+            self.loop.turn()
+        self.requests.close()
+
+    def _start(self) -> None:
+        self._set_last_pid(FIRST_JOB_PID - 1)
+        spec, ends = self.spec, self.streams.job_ends
+        stdio = [ends[name] for name in ("stdin", "stdout", "stderr")]
+        try:
+            pid = spawn.program(spec["argv"], spec["env"], spec["cwd"], stdio, self._files, self._umask)
+        except spawn.ExecFailed as error:
+            self._fail("exec", error.message, exit_code=error.exit_code)
+        self._alive(pid)
+
+    def _restore(self) -> None:
+        restore, ends = self.spec["restore"], self.streams.job_ends
+        inherit = {restore["inherit"][name]: fd for name, fd in ends.items() if restore["inherit"].get(name)}
+        self.root = int(restore["root"])
+        self.run_criu(restore["argv"], inherit, self._restored)
+
+    def _restored(self, run: CriuRun) -> None:
+        if run.status != 0 or self.root is None:
+            self._fail("criu", f"criu restore ended with status {run.status}", output=run.output)
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        self._set_last_pid(max([FIRST_JOB_PID - 1, int(self.spec["restore"].get("last_pid") or 0), *pids]))
+        self._alive(self.root)
+
+    def _alive(self, root: int) -> None:
+        self.root = root
+        if self.state == "starting":
+            self.state = "running"
+        self.streams.start()
+        self._tell({"ready": True, "root": root})
+        os.close(self._report)
+        if self._root_status is not None:
+            self._root_ended(self._root_status)
+
+    def run_criu(self, argv: list[str], inherit: dict[str, int], ended: Callable[[CriuRun], None]) -> None:
+        """Run CRIU in here; `ended(run)` is called when it is over. Raises spawn.ExecFailed."""
+        self.criu = CriuRun(self.loop, argv, inherit, ended)
+        self._childless = False
+
+    def kill_all(self) -> None:
+        """SIGKILL to every process of the job, CRIU included."""
+        if self.isolated:
+            try:
+                os.kill(-1, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        else:
+            for pid in _descendants(os.getpid()):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+    def shut_down(self) -> None:
+        """End the job now, then this process."""
+        self._closing = True
+        self.kill_all()
+        self._reap()
+
+    def stop_gently(self) -> None:
+        """End the job as its end of day: SIGTERM to its root, and the rest after a while."""
+        if self.root is not None and self.end is None:
+            os.kill(self.root, signal.SIGTERM)
+            self.loop.after(_TERM_GRACE, self.shut_down)
+        else:
+            self.shut_down()
+
+    def _on_signals(self) -> None:
+        try:
+            numbers = set(os.read(self._signals, 256))
+        except BlockingIOError:
+            return
+        self._reap()
+        if numbers & {signal.SIGTERM, signal.SIGINT}:
+            self.stop_gently()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._childless = True
+                break
+            if pid == 0:
+                break
+            if self.criu is not None and pid == self.criu.pid:
+                run, self.criu = self.criu, None
+                run.finish(os.waitstatus_to_exitcode(status))
+                if self._root_status is not None and self.end is None and self.state != "starting":
+                    self._root_ended(self._root_status, checkpointed=run.dumped_and_killed)
+            elif pid == self.root:
+                self._root_status = status
+                # While CRIU runs it may be CRIU that killed the job: its exit status tells.
+                if self.criu is None and self.state != "starting":
+                    self._root_ended(status)
+
+    def _root_ended(self, status: int, checkpointed: bool = False) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        self.state = "exited"
+        self.end = {
+            "exit_code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "ended": time.time(),
+            "checkpointed": checkpointed,
+        }
+        self.streams.drain()
+        temporary = f"{self.job_dir}/.exit.json"
+        with open(temporary, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(self.end, file)
+        os.replace(temporary, f"{self.job_dir}/exit.json")
+        self.streams.finish(self.end)
+
+    def _done(self) -> bool:
+        if self._closing:
+            if not self._childless:
+                self.kill_all()
+            return self._childless
+        return self._childless and self.end is not None and self.streams.quiet
+
+    def _set_last_pid(self, pid: int) -> None:
+        if self.isolated:
+            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:  # noqa: PTH123
+                file.write(str(pid))
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        tell(self._report, message)
+
+    def _fail(self, kind: str, message: str, **more: Any) -> NoReturn:
+        """Report to the starter, and end with all there is in here."""
+        self.requests.close()
+        self.kill_all()
+        while not self._childless:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                self._childless = True
+        self._tell({"error": {"kind": kind, "message": message, **more}})
+        os._exit(1)
+
+
+def tell(report: int, message: dict[str, Any]) -> None:
+    """One line to the starter, who may be gone."""
+    try:
+        os.write(report, json.dumps(message).encode() + b"\n")
+    except BrokenPipeError:
+        pass
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        current = pending.pop()
+        try:
+            for task in os.listdir(f"/proc/{current}/task"):
+                with open(f"/proc/{current}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123
+                    children = [int(word) for word in file.read().split()]
+                found += children
+                pending += children
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _raise_file_limit() -> tuple[int, int]:
+    """Room for the descriptors of blocks that are away; returns the limits as they were, which are the job's."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open("/proc/sys/fs/nr_open", encoding="ascii") as file:  # noqa: PTH123
+        most = int(file.read())
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft, hard
+
+
+def main(spec_fd: int, report: int) -> None:
+    """Become the supervisor: leave the starter behind, make the namespaces, take care of the job to its end."""
+    with os.fdopen(spec_fd, "rb") as file:
+        spec = json.load(file)
+    os.setsid()
+    for number in (signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    umask = os.umask(0o077)
+    os.set_inheritable(report, False)
+    try:
+        if spec["namespaces"]:
+            mounts.unshare()
+        pid = os.fork()
+        if pid:
+            tell(report, {"pid": pid})
+            os._exit(0)
+        if spec["namespaces"]:
+            mounts.furnish(spec["job_dir"])
+        else:
+            mounts.adopt_orphans()
+        _settle(spec["job_dir"])
+        supervisor = Supervisor(spec, report, umask)
+    except OSError as error:
+        rights = error.errno in (errno.EPERM, errno.EACCES)
+        tell(report, {"error": {"kind": "rights" if rights else "setup", "message": str(error)}})
+        os._exit(1)
+    supervisor.run()
+    sys.exit(0)
+
+
+def _settle(job_dir: str) -> None:
+    """Standard descriptors from inside the new namespaces, and a name for `ps`."""
+    null = os.open("/dev/null", os.O_RDWR)
+    errors = os.open(f"{job_dir}/supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, fd in enumerate((null, null, errors)):
+        os.dup2(fd, target)
+    for fd in {null, errors} - {0, 1, 2}:
+        os.close(fd)
+    os.chdir("/")
+    with open("/proc/self/comm", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write("torpor-job")
