@@ -8,12 +8,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gen import abi
+from gen import abi, interposer
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS: dict[str, Callable[[], str]] = {
     "native/abi/cuda_driver.h": abi.cuda_driver_h,
     "native/abi/symbols.inc": abi.symbols_inc,
+    "native/interposer/generated/forward.S": interposer.forward_s,
+    "native/interposer/generated/hooks.h": interposer.hooks_h,
+    "native/interposer/generated/real.h": interposer.real_h,
+    "native/interposer/generated/symbols.cpp": interposer.symbols_cpp,
+    "native/interposer/generated/symbols.h": interposer.symbols_h,
+    "native/interposer/generated/wrappers.cpp": interposer.wrappers_cpp,
 }
 
 
