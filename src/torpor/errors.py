@@ -16,6 +16,8 @@
     ├── KeeperUnavailable     12   keeper-unavailable: the daemon cannot be started or reached
     └── ImageMismatch         13   image-mismatch: the image does not suit this host's GPU or driver
 
+Beside these, `torpor run` and `torpor wait` exit as the job did, and with the codes named below the tree.
+
 An error crosses the keeper's socket as `to_dict()` and is raised again on the other side by `from_dict()`.
 """
 
@@ -24,6 +26,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+AWAY = 75
+"""`run`, `restore --attach`, `wait`: the job left for an image (EX_TEMPFAIL: it can go on later)."""
+COMMAND_NOT_EXECUTABLE = 126
+"""`run`: the program is there but cannot be executed, as a shell says it."""
+COMMAND_NOT_FOUND = 127
+"""`run`: there is no such program, as a shell says it."""
+
 
 class TorporError(Exception):
     """`message` says what happened, `hint` what to do about it, `details` holds JSON-safe facts."""
@@ -31,9 +40,7 @@ class TorporError(Exception):
     code: ClassVar[int] = 1
     kind: ClassVar[str] = "internal"
 
-    def __init__(
-        self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

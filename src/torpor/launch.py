@@ -6,32 +6,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from torpor import __version__, paths, records
-from torpor.errors import DriverMissing, MissingPart, NoRights, NotFound, UsageError
-from torpor.records import Backend, JobRecord
+from torpor.errors import DriverMissing, MissingPart, UsageError
+from torpor.records import Backend, JobRecord, JobState
 
 _GPU = re.compile(r"\d+|(GPU|MIG)-[0-9A-Fa-f-]+")
-
-
-def find_program(program: str, search: str) -> Path:
-    """The file that `program` names, by the `search` path when it has no slash.
-
-    NotFound when there is none, NoRights when it is there but cannot be executed.
-    """
-    found = shutil.which(program, path=search)
-    if found:
-        return Path(found)
-    if "/" in program:
-        candidates = [Path(program)]
-    else:
-        candidates = [Path(folder or ".") / program for folder in search.split(":")]
-    present = [path for path in candidates if path.exists()]
-    if present:
-        reason = "is a directory" if present[0].is_dir() else "is not executable"
-        raise NoRights(f"{program} {reason}")
-    raise NotFound(f"command not found: {program}")
 
 
 def default_backend() -> Backend:
@@ -95,18 +75,23 @@ def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
-def make_record(
+def start(
     argv: Sequence[str],
     *,
     name: str | None,
-    backend: Backend,
-    gpus: list[str],
+    gpu: str | Sequence[int | str] | None,
+    detach: bool,
     arena: bool,
     env: Mapping[str, str],
     cwd: str,
-    namespaces: bool,
 ) -> JobRecord:
-    """Claim a folder for a new job and save its first record."""
+    """Start a job (see `torpor.run`) and return its record. When it cannot be started, nothing of it is left."""
+    from torpor.keeper.client import ensure_started
+    from torpor.process.namespace import Spec, may_make_namespaces, start_supervisor
+
+    if not argv:
+        raise UsageError("there is no program to run")
+    backend, gpus = choose_gpus(gpu)
     record = JobRecord(
         name=records.claim(name, list(argv)),
         command=list(argv),
@@ -115,8 +100,34 @@ def make_record(
         env=dict(env),
         gpus=gpus,
         arena=arena,
-        namespaces=namespaces,
+        namespaces=may_make_namespaces(),
         version=__version__,
     )
+    folder = paths.job_dir(record.name)
+    try:
+        records.save(record)
+        copy_native(record.name, backend)
+        paths.make_private(paths.control_dir(record.name))
+        paths.job_log(record.name).touch(mode=0o600)
+        # The first checkpoint shall find a keeper that has the driver initialised; the job does not wait for it.
+        ensure_started(backend, wait=False)
+        record.supervisor_pid = start_supervisor(
+            Spec(
+                mode="run",
+                job_dir=str(folder),
+                argv=list(argv),
+                env=job_env(record, os.environ),
+                cwd=cwd,
+                namespaces=record.namespaces,
+                stdin="null" if detach else "pipe",
+                await_client=not detach,
+            )
+        )
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    # A job may be over already: then there is no start time, and 0 is no later process's either.
+    record.supervisor_start = records.process_start(record.supervisor_pid) or 0
+    record.state = JobState.RUNNING
     records.save(record)
     return record

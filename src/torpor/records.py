@@ -37,6 +37,9 @@ class JobState(StrEnum):
 
 LIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED, JobState.CHECKPOINTING})
 
+COMMIT_SECONDS = 60.0
+"""How long after its dump a dead job counts as being checkpointed; a keeper that finishes says `asleep` by then."""
+
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
     """Times are seconds since the epoch; pids are those of the host.
@@ -66,11 +69,15 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
 
 
 class ExitRecord(msgspec.Struct, kw_only=True):
-    """`jobs/<name>/exit.json`, written by the supervisor when the job's root process ends: one of the two is set."""
+    """`jobs/<name>/exit.json`, written by the supervisor when the job's root process ends: one of the first two is set.
+
+    `checkpointed` says that a finished dump ended it; whether there is an image is for the job's record to say.
+    """
 
     exit_code: int | None = None
     signal: int | None = None
-    ended: float | None = None
+    ended: float = 0.0
+    checkpointed: bool = False
 
 
 def check_name(name: str) -> str:
@@ -92,9 +99,7 @@ def claim(name: str | None, command: list[str]) -> str:
     paths.jobs_dir().mkdir(exist_ok=True)
     if name is not None:
         if not _make(check_name(name)):
-            raise UsageError(
-                f"a job named {name!r} exists", hint=f"choose another --name, or `torpor rm {name}`"
-            )
+            raise UsageError(f"a job named {name!r} exists", hint=f"choose another --name, or `torpor rm {name}`")
         return name
     stem = default_stem(command)
     number = 1
@@ -198,6 +203,9 @@ def state(record: JobRecord) -> JobState:
     if record.state not in LIVE_STATES:
         return record.state
     ended = load_exit(record.name)
+    if ended is not None and ended.checkpointed:
+        waiting = time.time() - ended.ended < COMMIT_SECONDS
+        return JobState.CHECKPOINTING if waiting else JobState.LOST
     if ended is not None:
         return JobState.KILLED if ended.signal is not None else JobState.EXITED
     if record.supervisor_pid is None and record.state is JobState.STARTING:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import click
+
 from torpor import api
 from torpor.cli import output
 
 
-def command(json: output.JsonFlag = False) -> None:
+@click.command("images")
+@output.json_flag
+def command() -> None:
     """List the images."""
-    del json
-    images = api.images()
+    images = [image.summary() for image in api.images()]
     rows = [
         (
-            image.name,
-            image.manifest.job.name,
-            image.manifest.tier,
-            output.size(image.manifest.gpu_bytes),
-            output.size(image.manifest.cpu_bytes),
-            image.manifest.created,
+            image["name"],
+            image["job"],
+            image["tier"],
+            output.size(image["gpu_bytes"]),
+            output.size(image["cpu_bytes"]),
+            image["created"],
         )
         for image in images
     ]
-    output.result(
-        [image.summary() for image in images],
-        output.table(("name", "job", "tier", "gpu", "cpu", "created"), rows),
-    )
+    output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created"), rows))

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import signal as signals
-from typing import Annotated
 
-import typer
+import click
 
 from torpor import api
 from torpor.cli import output
-from torpor.cli.options import JobName
+from torpor.cli.options import job_name
 from torpor.errors import UsageError
 
 
-def command(
-    job: JobName,
-    signal: Annotated[str, typer.Option("--signal", "-s", help="Name or number.")] = "TERM",
-    json: output.JsonFlag = False,
-) -> None:
+@click.command("kill")
+@job_name
+@click.option("-s", "--signal", default="TERM", show_default=True, help="Name or number.")
+@output.json_flag
+def command(job: str, signal: str) -> None:
     """Send a signal to a job's first process."""
-    del json
     number = parse(signal)
     api.job(job).kill(number)
-    output.result({"job": job, "signal": int(number)}, f"{job}: sent {signals.Signals(number).name}")
+    output.result({"job": job, "signal": int(number)}, f"{job}: sent {number.name}")
 
 
 def parse(text: str) -> signals.Signals:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
+import click
 
 from torpor import api
 from torpor.cli import output
-from torpor.cli.options import JobName
+from torpor.cli.options import job_name
 
 
-def command(
-    job: JobName,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
-    json: output.JsonFlag = False,
-) -> None:
+@click.command("logs")
+@job_name
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@output.json_flag
+def command(job: str, follow: bool) -> None:
     """Print what a job has written to its standard output and error."""
     chunks = api.job(job).logs(follow=follow)
-    if json:
-        text = b"".join(chunks).decode(errors="replace")
-        output.result({"job": job, "log": text}, "")
+    if output.as_json:
+        output.result({"job": job, "log": b"".join(chunks).decode(errors="replace")}, "")
         return
     for chunk in chunks:
         sys.stdout.buffer.write(chunk)

@@ -1,26 +1,26 @@
-"""Options that several verbs share, in one wording."""
+"""Arguments and options that several verbs share, in one wording."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
 
-import typer
+import click
 
 from torpor.errors import UsageError
 
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
-ImageName = Annotated[str, typer.Argument(metavar="IMAGE", help="The image's name, or a path to it.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds the job has to come to rest.")]
+job_name = click.argument("job")
+image_name = click.argument("image")
+timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds the job has to come to rest.",
+)
 
 
-def tier(value: str, allowed: tuple[str, ...]) -> str:
-    """`value` when it is one of `allowed`; UsageError otherwise."""
-    if value not in allowed:
-        raise UsageError(f"{value!r} is not a tier here", hint=f"use {' or '.join(allowed)}")
-    return value
-
-
-def pairs(values: list[str], option: str, form: str) -> dict[str, str]:
+def pairs(values: Iterable[str], option: str, form: str) -> dict[str, str]:
     """`["A=B", …]` as a dictionary; UsageError names the option and its form where '=' or the key is missing."""
     found = {}
     for value in values:

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from torpor.errors import TorporError
 
@@ -16,15 +16,14 @@ as_json = False
 """Whether this command line asked for `--json`; set once by `torpor.cli.main` and by the flag itself."""
 
 
-def _remember(value: bool) -> bool:
+def _remember(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     global as_json
     as_json = value
-    return value
 
 
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object or array.", callback=_remember, is_eager=True)
-]
+json_flag = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_remember, help="Print one JSON object or array."
+)
 
 
 def failure(error: TorporError) -> int:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from torpor.api import Progress
 from torpor.cli import output
+from torpor.keeper.messages import Progress
 
 QUIET_SECONDS = 0.5
 LINE_SECONDS = 2.0
 
 
 class Display(Protocol):
-    def show(self, event: Progress, started: float) -> None: ...
+    def show(self, event: Progress) -> None: ...
 
     def close(self) -> None: ...
 
@@ -27,19 +27,18 @@ class Report:
     def __init__(self, label: str) -> None:
         self._label = label
         self._begun = time.monotonic()
-        self._step_begun: dict[str, float] = {}
         self._display: Display | None = None
         self.elapsed = 0.0
         self.phases: dict[str, float] = {}
 
     def __call__(self, event: Progress) -> None:
-        now = time.monotonic()
-        started = self._step_begun.setdefault(event.step, now)
-        if output.as_json or now - self._begun < QUIET_SECONDS:
+        if event.event == "end":
+            self.phases[event.phase] = event.seconds
+        if output.as_json or time.monotonic() - self._begun < QUIET_SECONDS:
             return
         if self._display is None:
             self._display = Bars(self._label) if sys.stderr.isatty() else Lines(self._label)
-        self._display.show(event, started)
+        self._display.show(event)
 
     def close(self) -> None:
         self.elapsed = time.monotonic() - self._begun
@@ -48,24 +47,22 @@ class Report:
 
 
 class Lines:
-    """One line per step, and one every two seconds while a step moves bytes."""
+    """One line at each step's end, and one every two seconds while a step moves bytes."""
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._last: tuple[str, float] = ("", 0.0)
+        self._last = 0.0
 
-    def show(self, event: Progress, started: float) -> None:
+    def show(self, event: Progress) -> None:
         now = time.monotonic()
-        step, when = self._last
-        finished = bool(event.total) and event.bytes >= event.total
-        if step == event.step and not finished and now - when < LINE_SECONDS:
+        if event.event != "end" and (not event.bytes or now - self._last < LINE_SECONDS):
             return
-        self._last = (event.step, now)
-        moved = ""
+        self._last = now
+        text = f"{self._label}: {event.phase} {event.seconds:.2f} s"
         if event.total:
-            speed = output.rate(event.bytes, now - started) if event.bytes else "-"
-            moved = f" {output.size(event.bytes)} of {output.size(event.total)} {speed}"
-        print(f"{self._label}: {event.step}{moved}", file=sys.stderr, flush=True)
+            text += f", {output.size(event.bytes)} of {output.size(event.total)}"
+            text += f", {output.rate(event.bytes, event.seconds)}"
+        print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
@@ -90,12 +87,14 @@ class Bars:
         self._bars.start()
         self._tasks: dict[str, Any] = {}
 
-    def show(self, event: Progress, started: float) -> None:
-        del started
-        task = self._tasks.get(event.step)
+    def show(self, event: Progress) -> None:
+        task = self._tasks.get(event.phase)
         if task is None:
-            task = self._tasks[event.step] = self._bars.add_task(event.step, total=event.total or None)
-        self._bars.update(task, completed=event.bytes, total=event.total or None)
+            task = self._tasks[event.phase] = self._bars.add_task(event.phase, total=event.total or None)
+        if event.event == "end" and not event.total:
+            self._bars.update(task, completed=1, total=1)
+        else:
+            self._bars.update(task, completed=event.bytes, total=event.total or None)
 
     def close(self) -> None:
         self._bars.stop()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+import click
+
 from torpor import api
 from torpor.cli import output
 
 
-def command(json: output.JsonFlag = False) -> None:
+@click.command("ps")
+@output.json_flag
+def command() -> None:
     """List the jobs."""
-    del json
     jobs = api.jobs()
     now = time.time()
     rows = [

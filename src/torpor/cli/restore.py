@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from torpor import api
 from torpor.cli import output, progress
-from torpor.cli.options import ImageName, pairs
+from torpor.cli.options import image_name, pairs
 
 
-def command(
-    image: ImageName,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the woken job.")] = None,
-    gpu_map: Annotated[
-        list[str] | None, typer.Option("--gpu-map", metavar="OLD=NEW", help="Put GPU OLD's part onto GPU NEW.")
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach/--attach", help="Return at once, or stay with the job.")] = True,
-    json: output.JsonFlag = False,
-) -> None:
+@click.command("restore")
+@image_name
+@click.option("--name", help="Name of the woken job.  [default: the old one, where it is free]")
+@click.option("--gpu-map", multiple=True, metavar="OLD=NEW", help="Put GPU OLD's part onto GPU NEW.")
+@click.option("--detach/--attach", default=True, show_default=True, help="Return at once, or stay with the job.")
+@output.json_flag
+def command(image: str, name: str | None, gpu_map: tuple[str, ...], detach: bool) -> int:
     """Wake a job from an image; the image stays as it is."""
-    source = api.image(image)
+    mapping = pairs(gpu_map, "--gpu-map", "OLD=NEW")
+    source = api.open_image(image)
     with progress.shown(f"restore {source.name}") as report:
-        job = api.restore(
-            source, name=name, gpu_map=pairs(gpu_map or [], "--gpu-map", "OLD=NEW"), progress=report
-        )
+        job = api.restore(source, name=name, gpu_map=mapping, progress=report)
     manifest = source.manifest
     figures = progress.figures(report.elapsed, manifest.gpu_bytes, manifest.cpu_bytes, report.phases)
     data = {"job": job.name, "image": source.name, "path": str(source.path), **figures.data}
-    if detach:
+    if detach or output.as_json:
         output.result(data, f"{source.name} → {job.name}\n  {figures.text}")
-        return
+    if detach:
+        return 0
     from torpor.cli import foreground
 
-    if json:
-        output.result(data, "")
-    raise typer.Exit(foreground.stay(job))
+    return foreground.stay(job)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import click
+
 from torpor import api
 from torpor.cli import output, progress
-from torpor.cli.options import JobName
+from torpor.cli.options import job_name
 
 
-def command(job: JobName, json: output.JsonFlag = False) -> None:
+@click.command("resume")
+@job_name
+@output.json_flag
+def command(job: str) -> None:
     """Wake a suspended job."""
-    del json
     target = api.job(job)
     with progress.shown(f"resume {job}") as report:
         outcome = target.resume(progress=report)

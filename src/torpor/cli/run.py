@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
-import typer
+import click
 
-from torpor import api, launch
-from torpor.cli import foreground, output
+from torpor import api
+from torpor.cli import output
 from torpor.cli.options import pairs
-from torpor.errors import NoRights, NotFound
-
-settings = {"context_settings": {"allow_interspersed_args": False}}
+from torpor.process.namespace import CannotExec
 
 
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.argument("argv", metavar="CMD…", nargs=-1, required=True)
+@click.option("--name", help="The job's name; one is made up otherwise.")
+@click.option("--gpu", metavar="I,…|sim", help="GPUs to use, or sim for the software GPU.")
+@click.option("-d", "--detach", is_flag=True, help="Return at once.")
+@click.option("--no-arena", is_flag=True, help="Leave device memory to the driver; checkpoints take longer.")
+@click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the program.")
+@output.json_flag
 def command(
-    argv: Annotated[list[str], typer.Argument(metavar="CMD…", help="The program and its arguments, after --.")],
-    name: Annotated[str | None, typer.Option("--name", help="The job's name; one is made up otherwise.")] = None,
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", metavar="I,…|sim", help="GPUs to use, or sim for the software GPU.")
-    ] = None,
-    detach: Annotated[bool, typer.Option("-d", "--detach", help="Return at once.")] = False,
-    no_arena: Annotated[
-        bool, typer.Option("--no-arena", help="Leave device memory to the driver (checkpoints are slower).")
-    ] = False,
-    env: Annotated[list[str] | None, typer.Option("--env", metavar="K=V", help="Set a variable for it.")] = None,
-    json: output.JsonFlag = False,
-) -> None:
+    argv: tuple[str, ...], name: str | None, gpu: str | None, detach: bool, no_arena: bool, env: tuple[str, ...]
+) -> int:
     """Start a program as a job. Without --detach this behaves like the program itself, exit code included."""
-    extra = pairs(env or [], "--env", "K=V")
+    extra = pairs(env, "--env", "K=V")
     try:
-        launch.find_program(argv[0], {**os.environ, **extra}.get("PATH", ""))
-    except NotFound as error:
+        job = api.run(argv, name=name, gpu=gpu, detach=detach, arena=not no_arena, env=extra)
+    except CannotExec as error:
         output.failure(error)
-        raise typer.Exit(127) from None
-    except NoRights as error:
-        output.failure(error)
-        raise typer.Exit(126) from None
-    job = api.run(argv, name=name, gpu=gpu, detach=detach, arena=not no_arena, env=extra)
+        return error.exit_code
     if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
         output.note("no NVIDIA GPU here, the job gets the software GPU")
     if detach:
         output.result(job.to_dict(), job.name)
-        return
+        return 0
+    from torpor.cli import foreground
+
     status = foreground.stay(job)
-    if json:
+    if output.as_json:
         output.result(job.to_dict(), "")
-    raise typer.Exit(status)
+    return status

@@ -1,0 +1,91 @@
+"""Staying with a job: its output and end become ours, our input and signals become its own."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+
+from torpor.api import Job
+from torpor.cli import output
+from torpor.errors import AWAY, TorporError, WrongState
+from torpor.process.client import Attachment
+from torpor.records import JobState
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+_PIECE = 32 * 1024
+
+
+def stay(job: Job) -> int:
+    """Be the job for its caller until it ends; returns its exit code, or dies by the signal that ended it."""
+    streams = job.attach()
+    before = {number: signal.signal(number, lambda got, _frame: _forward(job, got)) for number in FORWARDED}
+    try:
+        threading.Thread(target=_send_input, args=(streams,), daemon=True).start()
+        _copy_output(job, streams)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        streams.close()
+    job.wait()
+    state = job.state
+    if state is JobState.ASLEEP:
+        image = job.image
+        if image is None:
+            output.note(f"{job.name} was put to sleep, and its image is gone")
+        else:
+            handle = image.name if image.is_listed else image.path
+            output.note(f"{job.name} sleeps in {image.path}\n  wake it with `torpor restore {handle}`")
+        return AWAY
+    code = job.exit_code
+    if code is None:
+        raise WrongState(f"{job.name} is gone and nobody saw how it ended", hint=f"see `torpor logs {job.name}`")
+    if state is JobState.KILLED and not output.as_json:
+        _die_by(code - 128)
+    return code
+
+
+def _forward(job: Job, number: int) -> None:
+    try:
+        # What a terminal sends goes to all of its foreground processes, not to the first alone.
+        job.kill(number, group=os.isatty(0))
+    except TorporError:
+        pass  # it has just ended, which is what we are about to learn
+
+
+def _send_input(streams: Attachment) -> None:
+    try:
+        while data := os.read(0, _PIECE):
+            streams.write(data)
+        streams.end_input()
+    except OSError:
+        pass  # the job is gone, or we have no input
+
+
+def _copy_output(job: Job, streams: Attachment) -> None:
+    targets: dict[str, int] = {"o": 1, "e": 2}
+    for tag, data in streams:
+        if tag not in targets:
+            continue
+        try:
+            _write_all(targets[tag], data)
+        except BrokenPipeError:
+            # Our reader went away (`torpor run … | head`): the job is sent what a program writing there would be.
+            del targets[tag]
+            _forward(job, signal.SIGPIPE)
+
+
+def _die_by(number: int) -> None:
+    """End as the job did, so that a shell or a scheduler sees the same; it has dumped its own core if any."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _write_all(target: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]

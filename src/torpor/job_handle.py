@@ -1,0 +1,208 @@
+"""A job as its user handles it: state, output, signals, and the verbs that put it to sleep."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal as signals
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from torpor import paths, records
+from torpor.errors import WrongState
+from torpor.image_handle import Image, free_image_path, open_image
+from torpor.records import LIVE_STATES, JobRecord, JobState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torpor.keeper.messages import Progress
+    from torpor.process.client import Attachment
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What a suspend or resume did: bytes of GPU memory moved, and the seconds of each step."""
+
+    bytes: int = 0
+    phases: dict[str, float] = {}
+
+
+class Job:
+    """One job, by the record it had when it was looked up; `state` and `exit_code` are always fresh."""
+
+    def __init__(self, record: JobRecord) -> None:
+        self._record = record
+
+    def __repr__(self) -> str:
+        return f"<torpor.Job {self.name}: {self.state}>"
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def record(self) -> JobRecord:
+        return self._record
+
+    @property
+    def state(self) -> JobState:
+        """The job's state now. Raises NotFound when the job has been removed."""
+        self._record = records.load(self.name)
+        return records.state(self._record)
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell gives it: the program's own, 128 + n after signal n, None while it has not ended."""
+        ended = records.load_exit(self.name)
+        if ended is None:
+            return None
+        return 128 + ended.signal if ended.signal is not None else ended.exit_code
+
+    @property
+    def image(self) -> Image | None:
+        """The image that the job came from or, when asleep, went into; None when there is none any more."""
+        self._record = records.load(self.name)
+        path = self._record.image
+        return open_image(Path(path)) if path and (Path(path) / "manifest.json").is_file() else None
+
+    def describe_state(self) -> str:
+        """The state for people: `exited (0)`, `killed (SIGTERM)`, `suspended (hbm)`, else the word alone."""
+        state = self.state
+        ended = records.load_exit(self.name)
+        if state is JobState.EXITED and ended is not None:
+            return f"exited ({ended.exit_code})"
+        if state is JobState.KILLED and ended is not None and ended.signal is not None:
+            return f"killed ({signals.Signals(ended.signal).name})"
+        if state is JobState.SUSPENDED:
+            return f"suspended ({self._record.suspended_tier})"
+        return str(state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe: the record's fields, with the state of now and the exit code."""
+        state = self.state
+        data: dict[str, Any] = msgspec.to_builtins(self._record)
+        return {**data, "state": str(state), "exit_code": self.exit_code}
+
+    def checkpoint(
+        self,
+        leave_running: bool = False,
+        to: str | os.PathLike[str] | None = None,
+        tier: Literal["disk", "dram"] | str = "disk",
+        deadline: float = 30.0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Image:
+        """Save the job into an image and, unless `leave_running`, end it.
+
+        `to` is the folder that the image becomes; by default one is made up among the images of the tier. `deadline`
+        is how long the job may take to come to rest, in seconds. Raises WrongState, Refused, NoSpace, NoRights,
+        MissingPart, FreezeTimeout, StepFailed; after any of these the job runs on and no partial image is left.
+        """
+        path = Path(os.path.abspath(to)) if to is not None else free_image_path(self.name, tier)
+        if to is not None:
+            records.check_name(path.name)
+        self._ask(
+            "checkpoint",
+            {
+                "job": self.name,
+                "name": path.name,
+                "path": str(path),
+                "tier": tier,
+                "leave_running": leave_running,
+                "deadline": deadline,
+            },
+            progress,
+        )
+        return open_image(path)
+
+    def suspend(
+        self,
+        tier: Literal["hbm", "dram"] | str = "dram",
+        deadline: float = 30.0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Outcome:
+        """Stop the job's GPU work and take its GPU memory; its process stays. Errors as for `checkpoint`.
+
+        `dram` moves the bytes to host memory and frees the GPU's; `hbm` leaves them on the GPU with the keeper.
+        """
+        return self._ask("suspend", {"job": self.name, "tier": tier, "deadline": deadline}, progress)
+
+    def resume(self, progress: Callable[[Progress], None] | None = None) -> Outcome:
+        """Let a suspended job go on where it stood. Raises WrongState, StepFailed."""
+        return self._ask("resume", {"job": self.name}, progress)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended, sleeps in an image or is lost; False when `timeout` seconds went by first."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.state in LIVE_STATES:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self._await_supervisor(left)
+        return True
+
+    def attach(self) -> Attachment:
+        """The job's streams: output from now on, and input where it has any. Raises WrongState when it has ended."""
+        from torpor.process.client import SupervisorClient
+
+        return SupervisorClient(paths.job_dir(self.name)).attach()
+
+    def kill(self, signal: int = signals.SIGTERM, group: bool = False) -> None:
+        """Send a signal to the job's root process, or to its process group. Raises WrongState when it has ended."""
+        from torpor.process.client import SupervisorClient
+
+        state = self.state
+        if state not in LIVE_STATES:
+            raise WrongState(f"{self.name} is {state}, there is nothing to send a signal to")
+        with SupervisorClient(paths.job_dir(self.name)) as supervisor:
+            supervisor.signal(signal, group)
+
+    def logs(self, follow: bool = False) -> Iterator[bytes]:
+        """What the job has written to its standard output and error, in pieces; with `follow` until it ends."""
+        with paths.job_log(self.name).open("rb") as log:
+            while True:
+                live = follow and self.state in LIVE_STATES
+                while chunk := log.read(1 << 16):
+                    yield chunk
+                if not live:
+                    return
+                time.sleep(0.05)
+
+    def remove(self) -> None:
+        """Forget a job that has ended or sleeps. Its image stays. Raises WrongState while it lives."""
+        state = self.state
+        if state in LIVE_STATES:
+            raise WrongState(f"{self.name} is {state}", hint=f"end it first: `torpor kill {self.name}`")
+        folder = paths.job_dir(self.name)
+        aside = folder.with_name(f".{self.name}.removed-{os.getpid()}")
+        folder.rename(aside)
+        shutil.rmtree(aside)
+
+    def _ask(self, verb: str, params: dict[str, Any], progress: Callable[[Progress], None] | None) -> Outcome:
+        from torpor.keeper.client import KeeperClient, ensure_started
+
+        state = self.state
+        if state not in LIVE_STATES:
+            raise WrongState(f"{self.name} is {state}, it cannot {verb}")
+        ensure_started(self._record.backend)
+        result = KeeperClient(self._record.backend).call(verb, params, on_progress=progress)
+        return Outcome(bytes=int(result.get("gpu_bytes", 0)), phases=dict(result.get("phases", {})))
+
+    def _await_supervisor(self, seconds: float | None) -> None:
+        """Wait for the supervisor's end, for `seconds` at most; short turns while there is no supervisor yet."""
+        pid = self._record.supervisor_pid
+        if pid is None or not records.supervisor_alive(self._record):
+            time.sleep(0.02)
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        try:
+            # The pid may name another process by now, and the job may come to an end by its record alone: look again.
+            select.select([handle], [], [], 1.0 if seconds is None else min(seconds, 1.0))
+        finally:
+            os.close(handle)
