@@ -52,7 +52,29 @@ RESIDUAL: dict[str, Door] = {
     ),
 }
 
+_PLACE = "device memory goes into the arena"
+_POINTER = "arena memory must answer as cuMemAlloc memory does"
+_OWNER = "a context's memory ends with it, and a freeze waits for every context"
+_PEER = "blocks are opened to the devices of peers"
+
+
+def _overrides(symbols: str, reason: str, gated: bool = True) -> dict[str, Door]:
+    return {symbol: Door("override", reason, gated=gated) for symbol in symbols.split()}
+
+
 # Device memory that Torpor places itself; bodies in native/interposer/arena/.
-ARENA: dict[str, Door] = {}
+ARENA: dict[str, Door] = {
+    **_overrides("cuMemAlloc_v2 cuMemAllocPitch_v2", _PLACE),
+    **_overrides("cuMemFree_v2", "waits for the GPU outside of the gate, then frees inside", gated=False),
+    **_overrides("cuMemGetAddressRange_v2 cuPointerGetAttribute cuPointerGetAttributes", _POINTER),
+    **_overrides("cuMemRetainAllocationHandle", "memory from cuMemAlloc has no handle for the program"),
+    **_overrides("cuIpcGetMemHandle", "blocks cannot be shared by this kind of handle; refused for arena memory"),
+    **_overrides("cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy cuCtxDestroy_v2", _OWNER),
+    **_overrides(
+        "cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2",
+        _OWNER,
+    ),
+    **_overrides("cuCtxEnablePeerAccess cuCtxDisablePeerAccess", _PEER),
+}
 
 HOOKS: dict[str, Door] = {**PROCESS, **RESIDUAL, **ARENA}

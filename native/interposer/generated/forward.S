@@ -1601,7 +1601,6 @@ torpor_resolvers:
     FORWARD cuLogsUnregisterCallback 323
     FORWARD cuMemGetAccess 352
     FORWARD cuMemGetAddressRange 353
-    FORWARD cuMemGetAddressRange_v2 354
     FORWARD cuMemGetAllocationGranularity 355
     FORWARD cuMemGetAllocationPropertiesFromHandle 356
     FORWARD cuMemGetAttribute 357
@@ -1640,8 +1639,6 @@ torpor_resolvers:
     FORWARD cuParamSetf 536
     FORWARD cuParamSeti 537
     FORWARD cuParamSetv 538
-    FORWARD cuPointerGetAttribute 539
-    FORWARD cuPointerGetAttributes 540
     FORWARD cuPointerSetAttribute 541
     FORWARD cuProfilerInitialize 542
     FORWARD cuProfilerStart 543

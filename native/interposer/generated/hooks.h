@@ -5,8 +5,20 @@
 
 // Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real and throws nothing.
 extern "C" {
+CUresult torpor_hook_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult torpor_hook_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult torpor_hook_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev);
+CUresult torpor_hook_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev);
+CUresult torpor_hook_cuCtxDestroy(CUcontext ctx);
+CUresult torpor_hook_cuCtxDestroy_v2(CUcontext ctx);
+CUresult torpor_hook_cuCtxDisablePeerAccess(CUcontext peerContext);
+CUresult torpor_hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
 CUresult torpor_hook_cuDestroyExternalMemory(CUexternalMemory extMem);
 CUresult torpor_hook_cuDestroyExternalSemaphore(CUexternalSemaphore extSem);
+CUresult torpor_hook_cuDevicePrimaryCtxRelease(CUdevice dev);
+CUresult torpor_hook_cuDevicePrimaryCtxRelease_v2(CUdevice dev);
+CUresult torpor_hook_cuDevicePrimaryCtxReset(CUdevice dev);
+CUresult torpor_hook_cuDevicePrimaryCtxReset_v2(CUdevice dev);
 CUresult torpor_hook_cuEventDestroy(CUevent hEvent);
 CUresult torpor_hook_cuEventDestroy_v2(CUevent hEvent);
 CUresult torpor_hook_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
@@ -22,12 +34,20 @@ CUresult torpor_hook_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, 
 CUresult torpor_hook_cuInit(unsigned int Flags);
 CUresult torpor_hook_cuIpcCloseMemHandle(CUdeviceptr dptr);
 CUresult torpor_hook_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);
+CUresult torpor_hook_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
 CUresult torpor_hook_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);
 CUresult torpor_hook_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 CUresult torpor_hook_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 CUresult torpor_hook_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
+CUresult torpor_hook_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
+CUresult torpor_hook_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
+CUresult torpor_hook_cuMemFree_v2(CUdeviceptr dptr);
+CUresult torpor_hook_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 CUresult torpor_hook_cuMemPoolDestroy(CUmemoryPool pool);
 CUresult torpor_hook_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags);
+CUresult torpor_hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+CUresult torpor_hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
+CUresult torpor_hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
 CUresult torpor_hook_cuStreamBeginCapture(CUstream hStream);
 CUresult torpor_hook_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
 CUresult torpor_hook_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);

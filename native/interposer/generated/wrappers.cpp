@@ -45,40 +45,40 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   return torpor::real::cuCtxAttach(pctx, flags);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   const Scope inside("cuCtxCreate");
-  return torpor::real::cuCtxCreate(pctx, flags, dev);
+  return torpor_hook_cuCtxCreate(pctx, flags, dev);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   const Scope inside("cuCtxCreate_v2");
-  return torpor::real::cuCtxCreate_v2(pctx, flags, dev);
+  return torpor_hook_cuCtxCreate_v2(pctx, flags, dev);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   const Scope inside("cuCtxCreate_v3");
-  return torpor::real::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+  return torpor_hook_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
   const Scope inside("cuCtxCreate_v4");
-  return torpor::real::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+  return torpor_hook_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxDestroy(CUcontext ctx) {
   const Scope inside("cuCtxDestroy");
-  return torpor::real::cuCtxDestroy(ctx);
+  return torpor_hook_cuCtxDestroy(ctx);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
   const Scope inside("cuCtxDestroy_v2");
-  return torpor::real::cuCtxDestroy_v2(ctx);
+  return torpor_hook_cuCtxDestroy_v2(ctx);
 }
 
 // gate: destroys an object that holds memory; may wait for its work
@@ -87,16 +87,16 @@ CUresult cuCtxDetach(CUcontext ctx) {
   return torpor::real::cuCtxDetach(ctx);
 }
 
-// gate: changes what is mapped where, or who may access it
+// override: blocks are opened to the devices of peers
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   const Scope inside("cuCtxDisablePeerAccess");
-  return torpor::real::cuCtxDisablePeerAccess(peerContext);
+  return torpor_hook_cuCtxDisablePeerAccess(peerContext);
 }
 
-// gate: changes what is mapped where, or who may access it
+// override: blocks are opened to the devices of peers
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   const Scope inside("cuCtxEnablePeerAccess");
-  return torpor::real::cuCtxEnablePeerAccess(peerContext, Flags);
+  return torpor_hook_cuCtxEnablePeerAccess(peerContext, Flags);
 }
 
 // gate: creates an object that holds device or pinned memory, or loads code on first use
@@ -147,28 +147,28 @@ CUresult cuDeviceGraphMemTrim(CUdevice device) {
   return torpor::real::cuDeviceGraphMemTrim(device);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   const Scope inside("cuDevicePrimaryCtxRelease");
-  return torpor::real::cuDevicePrimaryCtxRelease(dev);
+  return torpor_hook_cuDevicePrimaryCtxRelease(dev);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   const Scope inside("cuDevicePrimaryCtxRelease_v2");
-  return torpor::real::cuDevicePrimaryCtxRelease_v2(dev);
+  return torpor_hook_cuDevicePrimaryCtxRelease_v2(dev);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   const Scope inside("cuDevicePrimaryCtxReset");
-  return torpor::real::cuDevicePrimaryCtxReset(dev);
+  return torpor_hook_cuDevicePrimaryCtxReset(dev);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: a context's memory ends with it, and a freeze waits for every context
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   const Scope inside("cuDevicePrimaryCtxReset_v2");
-  return torpor::real::cuDevicePrimaryCtxReset_v2(dev);
+  return torpor_hook_cuDevicePrimaryCtxReset_v2(dev);
 }
 
 // gate: creates an object that holds device or pinned memory, or loads code on first use
@@ -582,10 +582,10 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   return torpor_hook_cuIpcGetEventHandle(pHandle, event);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: blocks cannot be shared by this kind of handle; refused for arena memory
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
   const Scope inside("cuIpcGetMemHandle");
-  return torpor::real::cuIpcGetMemHandle(pHandle, dptr);
+  return torpor_hook_cuIpcGetMemHandle(pHandle, dptr);
 }
 
 // hook: counts handles opened from other processes, which cannot be restored
@@ -804,16 +804,16 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned in
   return torpor::real::cuMemAllocPitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: device memory goes into the arena
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   const Scope inside("cuMemAllocPitch_v2");
-  return torpor::real::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  return torpor_hook_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: device memory goes into the arena
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   const Scope inside("cuMemAlloc_v2");
-  return torpor::real::cuMemAlloc_v2(dptr, bytesize);
+  return torpor_hook_cuMemAlloc_v2(dptr, bytesize);
 }
 
 // gate: submits work to a GPU
@@ -888,10 +888,15 @@ CUresult cuMemFreeHost(void *p) {
   return torpor::real::cuMemFreeHost(p);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// override: waits for the GPU outside of the gate, then frees inside
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
-  const Scope inside("cuMemFree_v2");
-  return torpor::real::cuMemFree_v2(dptr);
+  return torpor_hook_cuMemFree_v2(dptr);
+}
+
+// override: arena memory must answer as cuMemAlloc memory does
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  const Scope inside("cuMemGetAddressRange_v2");
+  return torpor_hook_cuMemGetAddressRange_v2(pbase, psize, dptr);
 }
 
 // gate: creates an object that holds device or pinned memory, or loads code on first use
@@ -1038,10 +1043,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return torpor::real::cuMemRelease(handle);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// override: memory from cuMemAlloc has no handle for the program
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
   const Scope inside("cuMemRetainAllocationHandle");
-  return torpor::real::cuMemRetainAllocationHandle(handle, addr);
+  return torpor_hook_cuMemRetainAllocationHandle(handle, addr);
 }
 
 // gate: changes what is mapped where, or who may access it
@@ -1768,6 +1773,18 @@ CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulti
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
   const Scope inside("cuMulticastUnbind");
   return torpor::real::cuMulticastUnbind(mcHandle, dev, mcOffset, size);
+}
+
+// override: arena memory must answer as cuMemAlloc memory does
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  const Scope inside("cuPointerGetAttribute");
+  return torpor_hook_cuPointerGetAttribute(data, attribute, ptr);
+}
+
+// override: arena memory must answer as cuMemAlloc memory does
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+  const Scope inside("cuPointerGetAttributes");
+  return torpor_hook_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
 }
 
 // gate: submits work to a GPU
