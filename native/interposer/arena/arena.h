@@ -1,0 +1,103 @@
+// The arena: device memory of the program in exportable blocks at addresses of our choice.
+//
+// A large allocation is a block of its own; small ones share slabs. The overrides of the driver's memory calls
+// (overrides_*.cpp) are the only users besides the handover (handover.h), which works while the gate is closed. Callers
+// hold a gate::Scope around every call but wait_until_unused(). Thread safe. No lock is held while the driver waits
+// for the GPU.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include "../../abi/cuda_driver.h"
+#include "contexts.h"
+#include "device_memory.h"
+#include "peers.h"
+#include "ranges.h"
+
+namespace torpor::arena {
+
+// One handle mapped at one address. `slab` is null when a single allocation owns the block.
+struct Block {
+  CUdeviceptr address = 0;
+  std::uint64_t size = 0;
+  int device = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  bool imported = false;  // came back from outside: the driver will not export it again
+  bool exported = false;  // a descriptor left since the gate closed
+  bool away = false;      // unmapped and released; the address is kept
+  std::unique_ptr<Ranges> slab;
+};
+
+// What the program got from cuMemAlloc.
+struct Allocation {
+  CUdeviceptr address = 0;
+  std::uint64_t size = 0;      // as asked for
+  std::uint64_t id = 0;        // never used twice
+  std::uint64_t owner = 0;     // contexts::Context::id
+  CUcontext context = nullptr;
+  int device = 0;
+};
+
+class Arena {
+ public:
+  // Null when TORPOR_ARENA=off, and in a process forked from one that had blocks: they are not the child's.
+  static Arena* get();
+
+  // Each returns nothing where the driver itself must answer: memory that is not ours, or that we cannot make.
+  std::optional<CUresult> allocate(std::uint64_t size, CUdeviceptr& out);
+
+  std::optional<Allocation> find(CUdeviceptr inside) const;
+  // True for any address in our reservations, allocated or not.
+  bool contains(CUdeviceptr address) const;
+
+  // Waits for the work of the allocation's context, as cuMemFree does; at once when a capture forbids waiting.
+  CUresult wait_until_unused(const Allocation& allocation) const;
+  // Takes the allocation from the program and releases its memory; while a capture is active the memory is parked and
+  // released later. False when it has been freed meanwhile.
+  bool release(const Allocation& allocation);
+
+  // Releases what a destroyed context owned, and forgets its peers.
+  void context_gone(const contexts::Context& context);
+
+  // Opens the blocks of `to`'s device to `from`'s device, now and for later ones; close_peer() undoes it.
+  CUresult open_peer(const contexts::Context& from, const contexts::Context& to);
+  void close_peer(const contexts::Context& from, const contexts::Context& to);
+
+ private:
+  friend class Handover;
+  using Blocks = std::map<CUdeviceptr, std::unique_ptr<Block>>;
+
+  DeviceMemory* device(int ordinal);
+  CUresult place(DeviceMemory& memory, std::uint64_t size, Block& out);
+  CUresult allocate_block(DeviceMemory& memory, std::uint64_t size, CUdeviceptr& out);
+  CUresult allocate_small(DeviceMemory& memory, std::uint64_t size, CUdeviceptr& out);
+  std::optional<CUdeviceptr> take_from_slabs(int device, std::uint64_t size);
+  std::uint64_t next_slab_size(const DeviceMemory& memory) const;
+  CUresult probe_capture(const contexts::Context& context);
+  void dispose(const Allocation& allocation);
+  void unmap(Block& block);
+  bool release_parked();
+  bool release_spares();
+  CUresult set_access(int device, const CUmemAccessDesc& access);
+
+  // Shared while blocks are made or released; exclusive while all blocks are changed (peers, handover).
+  std::shared_mutex structure_;
+  mutable std::mutex lock_;  // the members below; never held over a driver call that may wait
+  std::vector<std::unique_ptr<DeviceMemory>> devices_;
+  Blocks blocks_;
+  std::map<CUdeviceptr, Allocation> allocations_;
+  std::vector<Allocation> parked_;
+  std::vector<Allocation> probes_;  // the driver's own memory, see probe_capture()
+  std::uint64_t next_id_;
+  Peers peers_;  // under structure_
+
+  Arena();
+};
+
+}  // namespace torpor::arena

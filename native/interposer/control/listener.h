@@ -1,0 +1,24 @@
+// The listening socket and who may connect to it.
+#pragma once
+
+#include <string>
+
+#include "../arena/descriptor.h"
+
+namespace torpor::control {
+
+// The same descriptor at a high number, so that the numbers which the program's own files get do not change.
+Descriptor moved_up(Descriptor low);
+
+// A listening SOCK_SEQPACKET socket at `path`, mode 0700, in place of what was there; empty with errno set when the
+// system gives none.
+Descriptor listen_at(const std::string& path);
+
+// Whether `socket` is a socket bound at `path`. A program that closes every descriptor it does not know closes ours,
+// and may then open its own at the same number.
+bool bound_to(int socket, const std::string& path);
+
+// Whether the peer of this connection is our own user or root.
+bool may_talk(int connection);
+
+}  // namespace torpor::control
