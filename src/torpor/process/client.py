@@ -88,8 +88,8 @@ class SupervisorClient:
     def start_criu(self, argv: Sequence[str], inherit: Mapping[str, int] | None = None) -> None:
         """Start CRIU; `criu_ended` must follow on this connection before anything else.
 
-        `inherit` maps CRIU's keys to descriptors (`--inherit-fd`); a key `env:NAME` gives the descriptor's number in
-        the environment variable NAME instead. They are duplicated: close yours.
+        `inherit` maps CRIU's keys to descriptors (`--inherit-fd`), and `wire.VERDICT_KEY` to the verdict's FIFO. They
+        are duplicated: close yours.
         """
         inherit = inherit or {}
         message = {"op": "criu", "argv": list(argv), "inherit": list(inherit)}

@@ -12,30 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OUTPUT_KEPT = 4096
-ENV_KEY = "env:"
-"""`inherit` keys with this prefix name a variable that tells CRIU, and its scripts, the descriptor's number."""
 
 
 class CriuRun:
     """Starts CRIU with `argv`; `ended(self)` is called once it was reaped and `status` and `output` are final."""
 
-    def __init__(
-        self, loop: Loop, argv: list[str], inherit: dict[str, int], ended: Callable[[CriuRun], None]
-    ) -> None:
+    def __init__(self, loop: Loop, argv: list[str], inherit: dict[str, int], ended: Callable[[CriuRun], None]) -> None:
         self._loop = loop
         self._ended = ended
         self._output = bytearray()
         self._kills = "dump" in argv and "--leave-running" not in argv
         self.status: int | None = None
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         command = list(argv)
         for key, fd in inherit.items():
-            if key.startswith(ENV_KEY):
-                env[key.removeprefix(ENV_KEY)] = str(fd)
-            else:
-                command += ["--inherit-fd", f"fd[{fd}]:{key}"]
-        self.pid, self._reader = spawn.criu(command, env, list(inherit.values()))
-        loop.watch(self._reader, READ, lambda _events: self._read())
+            command += ["--inherit-fd", f"fd[{fd}]:{key}"]
+        self.pid, self._reader = spawn.criu(command, list(inherit.values()))
+        loop.watch(self._reader, READ, self._on_output)
 
     @property
     def output(self) -> str:
@@ -44,6 +36,9 @@ class CriuRun:
     @property
     def dumped_and_killed(self) -> bool:
         return self._kills and self.status == 0
+
+    def _on_output(self, _events: int) -> None:
+        self._read()
 
     def _read(self) -> bool:
         try:

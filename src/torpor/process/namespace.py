@@ -14,6 +14,8 @@ from typing import Any, Literal
 from torpor.errors import NoRights, NotFound, StepFailed, TorporError
 from torpor.paths import JOB_DIR_IN_JOB
 
+_CAP_SYS_ADMIN = 21
+
 # The package itself is not imported in the supervisor: only the few modules beside this one.
 _BOOTSTRAP = (
     "import sys, types; package = types.ModuleType('torpor'); package.__path__ = [sys.argv[1]]; "
@@ -77,17 +79,17 @@ def job_view(job_dir: str | os.PathLike[str], namespaces: bool = True) -> Path:
     return JOB_DIR_IN_JOB if namespaces else Path(job_dir)
 
 
-def may_make_namespaces() -> bool:
-    """Whether this process has the right that a supervisor needs to make the job's namespaces."""
-    return bool(effective_capabilities() & (1 << 21))
-
-
 def effective_capabilities() -> int:
     """This process's effective capabilities as the kernel's bit mask."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)
     return 0
+
+
+def may_make_namespaces() -> bool:
+    """Whether a job started by this process can have namespaces of its own (CAP_SYS_ADMIN)."""
+    return bool(effective_capabilities() & (1 << _CAP_SYS_ADMIN))
 
 
 def start_supervisor(spec: Spec) -> int:
@@ -153,5 +155,3 @@ def _error(error: Mapping[str, Any]) -> TorporError:
                 hint="run as root, or give the capability CAP_SYS_ADMIN; without, use a job with no namespaces",
             )
     return TorporError(f"the job's supervisor did not start: {message}")
-
-

@@ -119,13 +119,25 @@ class Requests:
         keys = request.get("inherit", [])
         if len(keys) != len(fds):
             raise ValueError(f"{len(keys)} keys for {len(fds)} descriptors")
+        inherit = dict(zip(keys, fds, strict=True))
+        verdict = inherit.pop(wire.VERDICT_KEY, None)
 
         def ended(run: CriuRun) -> None:
-            self._listen_to(sock)
-            self._reply(sock, {"status": run.status, "output": run.output})
+            if verdict is not None:
+                os.close(verdict)
+            if sock.fileno() >= 0:
+                self._listen_to(sock)
+                self._reply(sock, {"status": run.status, "output": run.output})
 
-        self._supervisor.run_criu(list(request["argv"]), dict(zip(keys, fds, strict=True)), ended)
-        self._loop.forget(sock.fileno())
+        def left(_events: int) -> None:
+            self._hang_up(sock)
+            if verdict is not None:
+                os.write(verdict, wire.ROLL_BACK)
+
+        self._supervisor.run_criu(list(request["argv"]), inherit, ended)
+        if verdict is not None:
+            fds.remove(verdict)
+        self._loop.watch(sock.fileno(), 0, left)
 
     def _op_hold(self, sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
         blocks = request["blocks"]

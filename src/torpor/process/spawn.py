@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"  # for CRIU's scripts
+
+
 class ExecFailed(Exception):
     """`exit_code` is what a shell gives: 127 when the program is not there, 126 when it cannot be run."""
 
@@ -44,12 +47,12 @@ def program(
     return _start(argv, env, stdio, (), prepare)
 
 
-def criu(argv: Sequence[str], env: Mapping[str, str], keep: Sequence[int]) -> tuple[int, int]:
+def criu(argv: Sequence[str], keep: Sequence[int]) -> tuple[int, int]:
     """Start CRIU with the descriptors `keep` under their numbers; returns its pid and where to read its output."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     try:
-        pid = _start(argv, env, (null, writer, writer), keep, lambda: None)
+        pid = _start(argv, {"PATH": _PATH}, (null, writer, writer), keep, lambda: None)
     except BaseException:
         os.close(reader)
         raise

@@ -12,7 +12,6 @@ from torpor.process.loop import READ, WRITE, Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 _PIECE = 32 * 1024
@@ -39,15 +38,12 @@ class Streams:
     """Makes the pipes, then pumps: output to the log and to clients, clients' input to the job.
 
     `stdin` is "null" or "pipe". With `await_client` the output stays in its pipes until somebody attached, so that a
-    client sees all of it. `on_change` is called whenever a client or an output has come to its end.
+    client sees all of it.
     """
 
-    def __init__(
-        self, loop: Loop, log: int, stdin: str, await_client: bool, on_change: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: Loop, log: int, stdin: str, await_client: bool) -> None:
         self._loop = loop
         self._log = log
-        self._on_change = on_change
         self._clients: list[Client] = []
         self._outputs: dict[bytes, int] = {}
         self._input: int | None = None
@@ -81,7 +77,6 @@ class Streams:
         if self.awaiting:
             self.awaiting = False
             self._aim()
-            self._on_change()
 
     def attach(self, sock: socket.socket) -> None:
         client = Client(sock)
@@ -152,8 +147,7 @@ class Streams:
         return True
 
     def _on_output(self, tag: bytes, _events: int) -> None:
-        if not self._read(tag):
-            self._on_change()
+        self._read(tag)
         self._aim()
 
     def _aim(self) -> None:
@@ -220,7 +214,6 @@ class Streams:
             self._loop.forget(client.sock.fileno())
             client.sock.close()
             self._aim()
-            self._on_change()
 
     def _take_input(self, data: bytes) -> None:
         if self._input is None or self._input_ends:

@@ -58,9 +58,7 @@ class Supervisor:
         self._signals = signal_events([signal.SIGCHLD, signal.SIGTERM, signal.SIGINT])
         self.loop.watch(self._signals, READ, lambda _events: self._on_signals())
         log = os.open(f"{self.job_dir}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.streams = Streams(
-            self.loop, log, spec["stdin"], spec["await_client"], on_change=lambda: None
-        )
+        self.streams = Streams(self.loop, log, spec["stdin"], spec["await_client"])
         self.requests = Requests(self, wire.listen(self.job_dir))
 
     def run(self) -> None:

@@ -19,6 +19,12 @@ MAX_PACKET = 64 * 1024
 MAX_FDS = 64
 SOCKET_NAME = "supervisor.sock"
 
+VERDICT_KEY = "verdict"
+"""`inherit` key of the FIFO from which a dump's script reads what is to become of the dump. The supervisor keeps it:
+when the connection that asked for CRIU ends before CRIU does, it writes `ROLL_BACK`, so a dead keeper freezes nobody.
+"""
+COMMIT, ROLL_BACK = b"commit\n", b"roll back\n"
+
 
 def _at(folder: str | os.PathLike[str], name: str) -> tuple[int, str]:
     # A Unix socket's path ends after 108 bytes; through a descriptor of its folder it never gets that long.

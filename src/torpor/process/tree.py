@@ -1,0 +1,178 @@
+"""A job's processes as the host sees them, read from /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_GPU_DEVICE = "/dev/nvidia"
+_SUPERVISOR_INSIDE = 1
+
+
+@dataclass(frozen=True)
+class Process:
+    """`pid`, `parent` and `threads` (ascending) are the host's numbers, `inner` is the pid as the job sees it.
+
+    `uses_gpu`: it has a `/dev/nvidia*` device open or mapped.
+    """
+
+    pid: int
+    inner: int
+    parent: int
+    comm: str
+    threads: tuple[int, ...]
+    uses_gpu: bool
+
+
+@dataclass(frozen=True)
+class Tree:
+    """`processes`: the job's root first, then its descendants, parents before children; empty when the root is gone.
+
+    `strays` live in the job's namespace without descending from its root: orphans that the supervisor adopted, and
+    visitors. A dump of the root would miss them. A CRIU at work is neither.
+    """
+
+    supervisor: int
+    processes: tuple[Process, ...]
+    strays: tuple[Process, ...]
+
+    @property
+    def root(self) -> Process | None:
+        return self.processes[0] if self.processes else None
+
+
+def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tree:
+    """The job under the supervisor with this host pid; `root` is its root's pid as the job sees it.
+
+    `ignore` are pids inside of what does not belong to the job (`client.Info.criu`), left out with their descendants.
+    What ends during the look is left out. Takes about a millisecond for ten processes.
+    """
+    ordered: list[int] = []
+    strays: list[int] = []
+    host_root = host_pid(supervisor, root)
+    if host_root is not None:
+        ordered = _descend(host_root)
+    skipped = {pid for child in _children(supervisor) if _inner(child) in ignore for pid in _descend(child)}
+    known = {supervisor, *ordered, *skipped}
+    for child in _children(supervisor):
+        if child not in known:
+            strays += _descend(child)
+    strays += [pid for pid in _same_namespace(supervisor) if pid not in known and pid not in strays]
+    return Tree(
+        supervisor,
+        tuple(found for pid in ordered if (found := _read(pid)) is not None),
+        tuple(found for pid in strays if (found := _read(pid)) is not None),
+    )
+
+
+def host_pid(supervisor: int, inner: int) -> int | None:
+    """The host's pid of the supervisor's child that the job knows as `inner`; None when it is gone or a zombie."""
+    for child in _children(supervisor):
+        if _inner(child) == inner and _field(child, "State") not in (None, "Z", "X"):
+            return child
+    return None
+
+
+def frozen_by(pid: int) -> Path | None:
+    """The cgroup (v2) that keeps this process frozen, or None: CRIU cannot stop what is stopped already."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("0::"):
+            group = Path("/sys/fs/cgroup") / line[3:].lstrip("/")
+            try:
+                if "frozen 1" in (group / "cgroup.events").read_text().splitlines():
+                    return group
+            except OSError:
+                return None
+    return None
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        status = _status(pid)
+        if status["State"][0] in "ZX":
+            return None
+        threads = tuple(sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")))
+        return Process(
+            pid=pid,
+            inner=int(status["NSpid"].split()[-1]),
+            parent=int(status["PPid"]),
+            comm=status["Name"],
+            threads=threads,
+            uses_gpu=_uses_gpu(pid),
+        )
+    except (OSError, KeyError):
+        return None
+
+
+def _status(pid: int) -> dict[str, str]:
+    fields = {}
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        fields[name] = value.strip()
+    return fields
+
+
+def _field(pid: int, name: str) -> str | None:
+    try:
+        value = _status(pid).get(name)
+    except OSError:
+        return None
+    return value.split()[0] if value else None
+
+
+def _inner(pid: int) -> int | None:
+    try:
+        return int(_status(pid)["NSpid"].split()[-1])
+    except (OSError, KeyError):
+        return None
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            children += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    except OSError:
+        pass
+    return children
+
+
+def _descend(pid: int) -> list[int]:
+    found = [pid]
+    for current in found:
+        found += _children(current)
+    return found
+
+
+def _same_namespace(supervisor: int) -> list[int]:
+    """Every process of the supervisor's PID namespace, when that is not the namespace of this process."""
+    try:
+        inside = Path(f"/proc/{supervisor}/ns/pid").stat().st_ino
+        if inside == Path("/proc/self/ns/pid").stat().st_ino:
+            return []
+    except OSError:
+        return []
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if Path(f"/proc/{name}/ns/pid").stat().st_ino == inside:
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def _uses_gpu(pid: int) -> bool:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if str(descriptor.readlink()).startswith(_GPU_DEVICE):
+                return True
+        except OSError:
+            continue
+    return _GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
