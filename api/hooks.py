@@ -35,7 +35,11 @@ RESIDUAL: dict[str, Door] = {
         "cuStreamDestroy cuStreamDestroy_v2",
         _CAPTURE,
     ),
-    **_lines("cuMemAllocManaged", _MANAGED),
+    **_lines("cuMemAllocManaged cuLibraryGetManaged", _MANAGED),
+    **_lines(
+        "cuMemImportFromShareableHandle cuMulticastCreate cuMemMap cuMemUnmap cuMemRelease",
+        "counts imported memory and multicast objects, and mappings of them, which cannot be restored",
+    ),
     **_lines(
         "cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle cuIpcOpenEventHandle cuIpcGetEventHandle "
         "cuEventDestroy cuEventDestroy_v2 cuMemPoolImportFromShareableHandle cuMemPoolDestroy",

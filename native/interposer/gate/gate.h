@@ -34,6 +34,10 @@ void open();
 
 bool is_closed();
 
+// Forgets the threads of the parent in a child that was made without running fork handlers (a raw clone). To be called
+// by the first thread that uses the driver in a child, while it is alone. Fork itself needs no call.
+void after_fork();
+
 namespace detail {
 
 struct alignas(64) Slot {

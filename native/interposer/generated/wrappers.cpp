@@ -690,10 +690,10 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
   return torpor::real::cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// hook: counts managed memory, which the driver cannot checkpoint
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   const Scope inside("cuLibraryGetManaged");
-  return torpor::real::cuLibraryGetManaged(dptr, bytes, library, name);
+  return torpor_hook_cuLibraryGetManaged(dptr, bytes, library, name);
 }
 
 // gate: creates an object that holds device or pinned memory, or loads code on first use
@@ -929,16 +929,16 @@ CUresult cuMemHostUnregister(void *p) {
   return torpor::real::cuMemHostUnregister(p);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// hook: counts imported memory and multicast objects, and mappings of them, which cannot be restored
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
   const Scope inside("cuMemImportFromShareableHandle");
-  return torpor::real::cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+  return torpor_hook_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
 }
 
-// gate: changes what is mapped where, or who may access it
+// hook: counts imported memory and multicast objects, and mappings of them, which cannot be restored
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   const Scope inside("cuMemMap");
-  return torpor::real::cuMemMap(ptr, size, offset, handle, flags);
+  return torpor_hook_cuMemMap(ptr, size, offset, handle, flags);
 }
 
 // gate: changes what is mapped where, or who may access it
@@ -1037,10 +1037,10 @@ CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t 
   return torpor::real::cuMemPrefetchBatchAsync_ptsz(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
-// gate: destroys an object that holds memory; may wait for its work
+// hook: counts imported memory and multicast objects, and mappings of them, which cannot be restored
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const Scope inside("cuMemRelease");
-  return torpor::real::cuMemRelease(handle);
+  return torpor_hook_cuMemRelease(handle);
 }
 
 // override: memory from cuMemAlloc has no handle for the program
@@ -1055,10 +1055,10 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
   return torpor::real::cuMemSetAccess(ptr, size, desc, count);
 }
 
-// gate: changes what is mapped where, or who may access it
+// hook: counts imported memory and multicast objects, and mappings of them, which cannot be restored
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   const Scope inside("cuMemUnmap");
-  return torpor::real::cuMemUnmap(ptr, size);
+  return torpor_hook_cuMemUnmap(ptr, size);
 }
 
 // gate: submits work to a GPU
@@ -1763,10 +1763,10 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffs
   return torpor::real::cuMulticastBindMem(mcHandle, mcOffset, memHandle, memOffset, size, flags);
 }
 
-// gate: creates an object that holds device or pinned memory, or loads code on first use
+// hook: counts imported memory and multicast objects, and mappings of them, which cannot be restored
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) {
   const Scope inside("cuMulticastCreate");
-  return torpor::real::cuMulticastCreate(mcHandle, prop);
+  return torpor_hook_cuMulticastCreate(mcHandle, prop);
 }
 
 // gate: changes what is mapped where, or who may access it

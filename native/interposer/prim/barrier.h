@@ -1,0 +1,10 @@
+// A memory barrier on every running thread of the process, paid for by the caller alone.
+#pragma once
+
+namespace torpor {
+
+// When this returns, every other thread of the process has passed a full memory barrier since the call began.
+// Registers with the kernel each time, since a restored process may have lost its registration. errno is kept.
+void barrier_all_threads();
+
+}  // namespace torpor

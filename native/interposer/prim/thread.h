@@ -1,0 +1,49 @@
+// The few kernel calls about threads that the interposer needs. None changes errno.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+
+#include "errno_kept.h"
+
+namespace torpor::thread {
+
+// Kernel id of the calling thread; asked anew each time, so that it is right after fork and raw clone.
+inline std::int32_t id() { return static_cast<std::int32_t>(::syscall(SYS_gettid)); }
+
+// Whether a thread of this process with that kernel id exists.
+inline bool alive(std::int32_t tid) {
+  const ErrnoKept kept;
+  return ::syscall(SYS_tgkill, ::getpid(), tid, 0) == 0 || errno != ESRCH;
+}
+
+// Sleeps while `*word == value`, until woken; may return early.
+inline void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  const ErrnoKept kept;
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+inline void wake_all(std::atomic<std::uint32_t>& word) {
+  const ErrnoKept kept;
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+inline void sleep_microseconds(long microseconds) {
+  const ErrnoKept kept;
+  const timespec pause{microseconds / 1000000, (microseconds % 1000000) * 1000};
+  ::nanosleep(&pause, nullptr);
+}
+
+inline std::uint64_t monotonic_microseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000U + static_cast<std::uint64_t>(now.tv_nsec) / 1000U;
+}
+
+}  // namespace torpor::thread
