@@ -1,0 +1,151 @@
+"""Reading an image: its manifest, and whether every file is there, whole and unaltered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from torpor.errors import ImageDamaged, ImageMismatch, NotFound
+from torpor.image import hashing
+from torpor.image.manifest import FORMAT, MANIFEST, SEGMENT, FileEntry, Manifest, ProcessEntry
+
+_HASH = re.compile(r"blake3:[0-9a-f]{64}")
+_SEGMENT_PATH = re.compile(r"gpu/(\d{4,})\.seg")
+
+
+class _Head(msgspec.Struct):
+    format: int
+
+
+def is_image(path: Path) -> bool:
+    """Whether a complete image is at `path`."""
+    return (path / MANIFEST).is_file()
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of the image at `path`, its structure checked.
+
+    Raises NotFound when there is no image, ImageMismatch when its format is newer than this Torpor, ImageDamaged when
+    the manifest is not one.
+    """
+    try:
+        data = (path / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"no image at {path}", hint="`torpor images` lists the images") from None
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format > FORMAT:
+            raise ImageMismatch(
+                f"{path} has format {head.format}; this Torpor reads up to {FORMAT}", hint="use a newer Torpor"
+            )
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise ImageDamaged(f"{path / MANIFEST} is damaged: {error}", hint="restore another image") from error
+    _check_structure(path, manifest)
+    return manifest
+
+
+def verify(path: Path, manifest: Manifest, *, gpu_hashes: bool = True) -> None:
+    """Check every file's length, then every hash that the manifest has; ImageDamaged names the first that is wrong.
+
+    Without `gpu_hashes` those of `gpu/` are left to the caller, who reads these files anyway.
+    """
+    for entry in manifest.files:
+        _check_length(path, entry)
+    hashed = {
+        path / entry.path: entry
+        for entry in manifest.files
+        if entry.hash is not None and (gpu_hashes or not entry.path.startswith("gpu/"))
+    }
+    for file, digest in hashing.of_files(hashed).items():
+        check_hash(path, hashed[file], digest)
+
+
+def check_hash(path: Path, entry: FileEntry, digest: str) -> None:
+    """ImageDamaged when the file's contents are not those that the manifest names."""
+    if entry.hash is not None and digest != entry.hash:
+        raise ImageDamaged(
+            f"{entry.path} of image {path} is damaged: its contents have changed",
+            hint="restore another image",
+            details={"file": entry.path, "expected": entry.hash, "found": digest},
+        )
+
+
+def _check_length(path: Path, entry: FileEntry) -> None:
+    file = path / entry.path
+    try:
+        status = file.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ImageDamaged(
+            f"{entry.path} of image {path} is missing",
+            hint="restore another image",
+            details={"file": entry.path},
+        ) from None
+    if not file.is_file() or file.is_symlink():
+        raise ImageDamaged(f"{entry.path} of image {path} is not a file", details={"file": entry.path})
+    if status.st_size != entry.size:
+        raise ImageDamaged(
+            f"{entry.path} of image {path} has {status.st_size} bytes instead of {entry.size}",
+            hint="restore another image",
+            details={"file": entry.path, "expected": entry.size, "found": status.st_size},
+        )
+
+
+def _check_structure(path: Path, manifest: Manifest) -> None:
+    sizes: dict[int, int] = {}
+    seen: set[str] = set()
+    for entry in manifest.files:
+        pure = PurePosixPath(entry.path)
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != entry.path or entry.path in ("", ".", MANIFEST):
+            raise _broken(path, f"{entry.path!r} leads out of the image")
+        if entry.path in seen:
+            raise _broken(path, f"{entry.path} is listed twice")
+        if entry.size < 0 or (entry.hash is not None and not _HASH.fullmatch(entry.hash)):
+            raise _broken(path, f"{entry.path} has a size or hash that makes no sense")
+        if entry.hash is None and not may_lack_hash(manifest.tier, entry.path):
+            raise _broken(path, f"{entry.path} has no hash")
+        seen.add(entry.path)
+        match = _SEGMENT_PATH.fullmatch(entry.path)
+        if match:
+            sizes[int(match[1])] = entry.size
+        elif entry.path.startswith("gpu/"):
+            raise _broken(path, f"{entry.path} is not a segment's name")
+    for process in manifest.processes:
+        _check_blocks(path, process, sizes)
+    if manifest.gpu_bytes != sum(block.size for p in manifest.processes for block in p.blocks):
+        raise _broken(path, "the sum of the blocks is not gpu_bytes")
+
+
+def may_lack_hash(tier: str, file: str) -> bool:
+    """Whether a file of an image of this tier may go without a hash (memory that the keeper wrote)."""
+    return tier == "dram" and (file.startswith("gpu/") or re.fullmatch(r"cpu/pages-\d+\.img", file) is not None)
+
+
+def _check_blocks(path: Path, process: ProcessEntry, sizes: dict[int, int]) -> None:
+    ordinals = {device.ordinal for device in process.devices}
+    end = 0
+    for block in sorted(process.blocks, key=lambda block: block.address):
+        where = f"block {block.address:#x} of process {process.pid}"
+        if block.size <= 0 or block.address < end:
+            raise _broken(path, f"{where} overlaps another or is empty")
+        end = block.address + block.size
+        if block.device not in ordinals:
+            raise _broken(path, f"{where} is on device {block.device}, which the process does not have")
+        if _covered(block.extents, sizes) != block.size:
+            raise _broken(path, f"the extents of {where} do not add up to its size")
+
+
+def _covered(extents: Iterable[tuple[int, int, int]], sizes: dict[int, int]) -> int:
+    total = 0
+    for index, offset, length in extents:
+        if offset < 0 or length <= 0 or offset + length > min(sizes.get(index, 0), SEGMENT):
+            return -1
+        total += length
+    return total
+
+
+def _broken(path: Path, what: str) -> ImageDamaged:
+    return ImageDamaged(f"{path / MANIFEST} is damaged: {what}", hint="restore another image")

@@ -1,0 +1,135 @@
+"""The keeper as its clients see it: started by need, one call per verb, errors raised as they were over there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torpor import paths
+from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
+from torpor.keeper import messages, sockets
+from torpor.records import Backend
+
+OnProgress = Callable[[messages.Progress], None]
+
+START_SECONDS = 30.0
+"""How long a new keeper may take until it listens (it initialises the driver after that, in the background)."""
+
+
+def ensure_started(backend: Backend, wait: bool = True) -> None:
+    """Start the keeper of `backend` unless one listens.
+
+    With `wait` the keeper listens when this returns; without, it is merely on its way, so that a verb that will need
+    it later finds it warm. Raises KeeperUnavailable with the end of the keeper's log when it cannot be started.
+    """
+    if listens(backend):
+        return
+    process = _spawn(backend)
+    if not wait:
+        return
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if listens(backend):
+            return
+        # A keeper that lost the race for the lock ends with status 0: another one is about to listen.
+        if process.poll() not in (None, 0):
+            break
+        time.sleep(0.01)
+    raise KeeperUnavailable(
+        f"the {backend} keeper did not start: {_log_end(backend)}", hint=f"see {paths.keeper_log(backend)}"
+    )
+
+
+def listens(backend: Backend) -> bool:
+    """Whether a keeper accepts connections now."""
+    try:
+        sockets.connect(paths.keeper_socket(backend), socket.SOCK_STREAM, timeout=5.0).close()
+    except OSError:
+        return False
+    return True
+
+
+class KeeperClient:
+    """Calls of one keeper. Threads may share it: each call has a connection of its own."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend: Backend = backend
+
+    def call(
+        self, verb: str, params: Mapping[str, Any] | None = None, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """Run a verb to its end and return its result.
+
+        `params` are the fields of the verb's struct in `messages`. Raises the error that the keeper raised, or
+        KeeperUnavailable when there is no keeper or it ended during the call.
+        """
+        try:
+            channel = sockets.connect(paths.keeper_socket(self.backend), socket.SOCK_STREAM)
+        except OSError as error:
+            raise KeeperUnavailable(f"no {self.backend} keeper listens: {error}") from error
+        with channel:
+            try:
+                return _converse(channel, messages.Request(verb=verb, params=dict(params or {})), on_progress)
+            except OSError as error:
+                raise KeeperUnavailable(f"the {self.backend} keeper went away: {error}") from error
+
+
+def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:
+    messages.send(channel, request)
+    while True:
+        message = messages.receive(channel)
+        match message:
+            case messages.Progress():
+                if on_progress is not None:
+                    on_progress(message)
+            case messages.Done():
+                return message.result
+            case messages.Failed():
+                raise TorporError.from_dict(message.error)
+            case _:
+                raise KeeperUnavailable(
+                    f"the keeper ended during {request.verb!r}", hint="`torpor ps` says how the job stands"
+                )
+
+
+def _spawn(backend: Backend) -> subprocess.Popen[bytes]:
+    paths.make_private(paths.home())
+    paths.make_private(paths.keeper_dir())
+    with paths.keeper_log(backend).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "torpor.keeper", "--backend", backend],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=_environment(backend),
+            start_new_session=True,
+        )
+
+
+def _environment(backend: Backend) -> dict[str, str]:
+    """The keeper's environment: no preload, every GPU visible, and for `sim` the software GPU as the driver."""
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CUDA_VISIBLE_DEVICES")}
+    library = paths.software_gpu() if backend == "sim" else paths.real_libcuda()
+    if library is None or not library.is_file():
+        if backend == "sim":
+            raise DriverMissing("the software GPU is not built", hint="install torpor, or set TORPOR_NATIVE")
+        raise DriverMissing("this host has no NVIDIA driver", hint="use --gpu sim, or install the driver")
+    folders = [str(library.parent)] if backend == "sim" else []
+    folders += [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
+    if folders:
+        env["LD_LIBRARY_PATH"] = ":".join(folders)
+    return env
+
+
+def _log_end(backend: Backend) -> str:
+    try:
+        lines = paths.keeper_log(backend).read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "it wrote no log"
+    return lines[-1] if lines else "it wrote no log"

@@ -1,0 +1,146 @@
+"""What a keeper has: the driver, the pinned pool, and which jobs and images have a flow under way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from torpor import paths
+from torpor.driver import Checkpointing, Driver, copies
+from torpor.errors import TorporError, WrongState
+from torpor.keeper.pool import Pool
+from torpor.keeper.rollback import each
+from torpor.records import Backend
+
+log = logging.getLogger(__name__)
+
+POOL_FOLDER = ".pool"
+SUSPENDED_FOLDER = ".jobs"
+"""Inside TORPOR_DRAM. The dots keep them apart from images, whose names begin with a letter or digit."""
+
+
+class Host:
+    """Shared by all flows of a keeper. The driver is initialised in the background; `driver` waits for it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend: Backend = backend
+        self._ready = threading.Event()
+        self._failure: TorporError | None = None
+        self._driver: Driver | None = None
+        self._checkpointing: Checkpointing | None = None
+        self._checkpointing_failure: TorporError | None = None
+        self._busy: dict[str, str] = {}
+        self._busy_lock = threading.Lock()
+        paths.make_private(paths.dram_dir())
+        self.pool = Pool(
+            folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
+        )
+        threading.Thread(target=self._initialise, name="initialise", daemon=True).start()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set() and self._failure is None
+
+    @property
+    def driver(self) -> Driver:
+        """The driver, initialised; raises what its initialisation raised."""
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        assert self._driver is not None
+        return self._driver
+
+    @property
+    def checkpointing(self) -> Checkpointing:
+        """The vendor's checkpoint calls; MissingPart when this driver lacks them."""
+        _ = self.driver
+        if self._checkpointing_failure is not None:
+            raise self._checkpointing_failure
+        assert self._checkpointing is not None
+        return self._checkpointing
+
+    @contextmanager
+    def flow(self, verb: str, *names: str) -> Iterator[None]:
+        """Keep other flows off these jobs and images; WrongState when one is under way."""
+        with ExitStack() as held:
+            for name in names:
+                with self._busy_lock:
+                    if name in self._busy:
+                        raise WrongState(
+                            f"{name} has a {self._busy[name]} under way", hint="wait for it to end, then try again"
+                        )
+                    self._busy[name] = verb
+                held.callback(self._idle, name)
+            yield
+
+    def busy(self) -> dict[str, str]:
+        """The flows under way: job or image → verb."""
+        with self._busy_lock:
+            return dict(self._busy)
+
+    def warm(self, size: int) -> None:
+        """Grow the pool to `size` free bytes with several threads."""
+        _ = self.driver
+        each(range(min(8, max(2, os.cpu_count() or 2))), lambda _number: self.pool.warm(size))
+
+    def close(self) -> None:
+        """Give back what the keeper holds; jobs and images stay."""
+        self._ready.wait()
+        self.pool.close()
+        if self._driver is not None:
+            self._driver.close()
+
+    def _idle(self, name: str) -> None:
+        with self._busy_lock:
+            del self._busy[name]
+
+    def _initialise(self) -> None:
+        try:
+            driver = Driver()
+            driver.warm()
+            self._driver = driver
+        except TorporError as error:
+            self._failure = error
+            log.error("the driver cannot be used: %s", error)
+        except Exception as error:  # a client must learn of it, whatever it is
+            log.exception("the driver cannot be used")
+            self._failure = TorporError(f"the driver cannot be used: {error}")
+        else:
+            try:
+                self._checkpointing = Checkpointing(driver.version)
+            except TorporError as error:
+                self._checkpointing_failure = error
+            log.info("driver %d ready, devices: %s", driver.version, [d.name for d in driver.devices])
+        self._ready.set()
+        if self._failure is None and os.environ.get("TORPOR_POOL"):
+            self.warm(_bytes(os.environ["TORPOR_POOL"]))
+
+    def _pin(self, address: int, size: int) -> None:
+        self.driver.bind_any()
+        copies.pin(address, size)
+
+    def _unpin(self, address: int) -> None:
+        self.driver.bind_any()
+        copies.unpin(address)
+
+
+def pool_limit() -> int:
+    """Most bytes that the pool keeps: `TORPOR_POOL_MAX`, else a quarter of the host's memory, half of tmpfs at most."""
+    chosen = os.environ.get("TORPOR_POOL_MAX")
+    if chosen:
+        return _bytes(chosen)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    status = os.statvfs(paths.dram_dir())
+    return min(memory // 4, status.f_blocks * status.f_frsize // 2)
+
+
+def _bytes(text: str) -> int:
+    """`64M`, `16G`, or plain bytes."""
+    text = text.strip().upper().removesuffix("B").removesuffix("I")
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    if text and text[-1] in units:
+        return int(float(text[:-1]) * units[text[-1]])
+    return int(text)

@@ -1,0 +1,126 @@
+"""What travels between a keeper and its clients.
+
+One message is a 4-byte little-endian length and that many bytes of MessagePack. A client sends one `Request` per
+connection; the keeper answers with any number of `Progress` and ends with `Done` or `Failed`. A client that leaves
+early changes nothing: the flow goes on to its end.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Literal
+
+import msgspec
+
+from torpor.errors import KeeperUnavailable
+
+LIMIT = 16 << 20
+"""Longest message in bytes; anything longer is not ours."""
+
+
+class Request(msgspec.Struct, tag="request", kw_only=True):
+    verb: str
+    params: dict[str, Any] = {}
+
+
+class Progress(msgspec.Struct, tag="progress", kw_only=True):
+    """One step's course. `seconds` counts from the step's start; `bytes` of `total` have moved (0 of 0: no bytes)."""
+
+    phase: str
+    event: Literal["start", "move", "end"]
+    seconds: float = 0.0
+    bytes: int = 0
+    total: int = 0
+
+
+class Done(msgspec.Struct, tag="done", kw_only=True):
+    result: dict[str, Any] = {}
+
+
+class Failed(msgspec.Struct, tag="failed", kw_only=True):
+    """`error` is `TorporError.to_dict()`."""
+
+    error: dict[str, Any]
+
+
+Message = Request | Progress | Done | Failed
+
+
+class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze."""
+
+    job: str
+    name: str
+    path: str
+    tier: Literal["disk", "dram"] = "disk"
+    leave_running: bool = False
+    deadline: float = 10.0
+
+
+class RestoreParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose."""
+
+    image: str
+    name: str | None = None
+    gpu_map: dict[str, str] = {}
+
+
+class SuspendParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    job: str
+    tier: Literal["hbm", "dram"] = "hbm"
+    deadline: float = 10.0
+
+
+class ResumeParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    job: str
+
+
+class WarmParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Grow the pinned pool until it has this many free bytes."""
+
+    bytes: int
+
+
+class DiscardParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Remove the image at this path; segments that the keeper still has go back to its pool."""
+
+    image: str
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+def send(channel: socket.socket, message: Message) -> None:
+    """Send one message; OSError when the peer is gone."""
+    body = _encoder.encode(message)
+    channel.sendall(len(body).to_bytes(4, "little") + body)
+
+
+def receive(channel: socket.socket) -> Message | None:
+    """The next message, or None at the peer's orderly end. KeeperUnavailable when what comes is not ours."""
+    head = _exactly(channel, 4)
+    if head is None:
+        return None
+    length = int.from_bytes(head, "little")
+    if length > LIMIT:
+        raise KeeperUnavailable(f"a message of {length} bytes does not come from a keeper")
+    body = _exactly(channel, length)
+    if body is None:
+        return None
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise KeeperUnavailable(
+            f"a message does not come from this version's keeper: {error}", hint="stop the keeper and try again"
+        ) from error
+
+
+def _exactly(channel: socket.socket, length: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < length:
+        part = channel.recv(length - len(parts))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)

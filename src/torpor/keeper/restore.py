@@ -1,0 +1,166 @@
+"""Restore, in order (DESIGN.md): an image into a running job. The image is only read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from torpor import __version__, paths, records
+from torpor.errors import ImageMismatch, TorporError, UsageError
+from torpor.image import Manifest, read_manifest, verify
+from torpor.keeper import elf, gpu_map, jobs, residual
+from torpor.keeper.host import Host
+from torpor.keeper.messages import RestoreParams
+from torpor.keeper.moves import CopyIn
+from torpor.keeper.report import Report
+from torpor.keeper.rollback import Rollback, step
+from torpor.keeper.taken import to_return
+from torpor.process import criu
+from torpor.process.client import SupervisorClient
+from torpor.records import JobRecord, JobState
+
+log = logging.getLogger(__name__)
+
+_END_SECONDS = 30.0
+
+
+def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
+    """Any failure leaves no process, no job folder, and the image as it was."""
+    image = Path(params.image)
+    with host.flow("restore", params.image):
+        with report.phase("preflight"):
+            manifest = read_manifest(image)
+            chosen_criu = criu.find_criu()
+            gpu_map.check_driver(host.driver, host.backend, manifest.driver)
+            _check_library(manifest)
+            moved = gpu_map.choose(host.driver, manifest, params.gpu_map)
+            copy = CopyIn(host, image, manifest.processes, manifest.files, moved)
+            gpu_map.check_memory(host.driver, host.backend, copy.bytes_by_gpu())
+        with closing(copy), Rollback() as undo:
+            with report.phase("verify"):
+                verify(image, manifest, gpu_hashes=False)
+                copy.start(report)
+                if any(entry.hash is not None for entry in manifest.segments()):
+                    # The bytes' hashes are checked as they pass. Nothing may start before they have all passed.
+                    copy.finish()
+
+            record = _claim(manifest, params, image, undo)
+            with host.flow("restore", record.name):
+                with report.phase("criu restore"), step("criu restore"):
+                    _furnish(image, record)
+                    restored = criu.restore(
+                        image / "cpu", paths.job_dir(record.name), manifest.root, manifest.stdio, criu=chosen_criu
+                    )
+                    record.supervisor_pid = restored.supervisor
+                    record.supervisor_start = records.process_start(restored.supervisor)
+                    undo.push("end the new job", lambda: _end(record))
+                with step("find processes"):
+                    job = jobs.open_away(record, manifest.processes)
+                residual.bring_back(host, job.cuda, _changed(moved), report)
+                with report.phase("wait for copy"):
+                    copy.finish()
+                with closing(to_return(job, manifest.processes, copy.export())) as taken:
+                    taken.give_back(report)
+                record.state = JobState.RUNNING
+                records.save(record)
+                undo.done()
+        return {
+            "job": record.name,
+            "image": str(image),
+            "gpu_bytes": manifest.gpu_bytes,
+            "cpu_bytes": manifest.cpu_bytes,
+            "seconds": report.total(),
+            "phases": report.phases,
+        }
+
+
+def _check_library(manifest: Manifest) -> None:
+    """A job has the vendor's library mapped: the very same build must be at the same place."""
+    facts = manifest.driver
+    if facts.kind != "nvidia" or facts.path is None or facts.build_id is None:
+        return
+    found = elf.build_id(Path(facts.path))
+    if found != facts.build_id:
+        what = "is missing" if found is None else "is another build"
+        raise ImageMismatch(
+            f"the driver library {facts.path}, which the job has mapped, {what} on this host",
+            hint="restore on a host with the same driver",
+            details={"path": facts.path, "image": facts.build_id, "here": found},
+        )
+
+
+def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollback) -> JobRecord:
+    """A folder for the woken job: under its own name where that is free or still belongs to the sleeping job."""
+    wanted = params.name or manifest.job.name
+    name: str | None = records.check_name(wanted)
+    if paths.job_dir(wanted).exists():
+        if _sleeps_in(wanted, image):
+            _move_aside(wanted, undo)
+        elif params.name is not None:
+            raise UsageError(f"a job named {wanted!r} exists", hint=f"choose another --name, or `torpor rm {wanted}`")
+        else:
+            name = None
+    claimed = records.claim(name, [manifest.job.name])
+    undo.push("remove the new job's folder", lambda: shutil.rmtree(paths.job_dir(claimed)))
+    record = JobRecord(
+        name=claimed,
+        command=manifest.job.command,
+        cwd=manifest.job.cwd,
+        backend="sim" if manifest.driver.kind == "sim" else "gpu",
+        env=manifest.job.env,
+        arena=manifest.job.arena,
+        root=manifest.root,
+        image=str(image),
+        version=__version__,
+    )
+    records.save(record)
+    return record
+
+
+def _sleeps_in(name: str, image: Path) -> bool:
+    try:
+        record = records.load(name)
+    except TorporError:  # no job's folder, so the name is somebody else's
+        return False
+    return records.state(record) is JobState.ASLEEP and record.image == str(image)
+
+
+def _move_aside(name: str, undo: Rollback) -> None:
+    """The sleeping job's record gives way to the woken one, and comes back if that fails."""
+    folder = paths.job_dir(name)
+    aside = folder.with_name(f".{name}.asleep-{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    undo.push("bring the sleeping job's record back", lambda: aside.rename(folder))
+
+
+def _furnish(image: Path, record: JobRecord) -> None:
+    folder = paths.job_dir(record.name)
+    shutil.copytree(image / "native", paths.job_native(record.name))
+    paths.control_dir(record.name).mkdir(mode=0o700)
+    shutil.copyfile(image / "log", folder / "log")
+
+
+def _changed(moved: dict[str, str]) -> dict[str, str] | None:
+    """The driver wants every pair once any GPU changes, and none when all stay."""
+    return moved if any(old != new for old, new in moved.items()) else None
+
+
+def _end(record: JobRecord) -> None:
+    """Kill everything in the new job, and return when it is gone."""
+    assert record.supervisor_pid is not None
+    try:
+        handle = os.pidfd_open(record.supervisor_pid)
+    except ProcessLookupError:
+        return
+    try:
+        with SupervisorClient(paths.job_dir(record.name)) as supervisor:
+            supervisor.shutdown()
+        select.select([handle], [], [], _END_SECONDS)
+    finally:
+        os.close(handle)

@@ -1,0 +1,186 @@
+"""The keeper's socket: a thread per connection, one verb per connection, its own user only."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from torpor import __version__, paths
+from torpor.errors import TorporError, UsageError, WrongState
+from torpor.keeper import checkpoint, discard, messages, restore, resume, sockets, suspend, suspended
+from torpor.keeper.host import Host
+from torpor.keeper.report import Report
+from torpor.records import Backend
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 2.0
+"""How soon the memory of an image that somebody removed by hand is given back."""
+
+CLIENT_SECONDS = 2.0
+"""How long a client may leave its progress unread before it is told nothing more; no flow waits for a client."""
+
+_FLOWS: dict[str, tuple[type[Any], Callable[[Host, Any, Report], dict[str, Any]]]] = {
+    "checkpoint": (messages.CheckpointParams, checkpoint.run),
+    "restore": (messages.RestoreParams, restore.run),
+    "suspend": (messages.SuspendParams, suspend.run),
+    "resume": (messages.ResumeParams, resume.run),
+    "discard": (messages.DiscardParams, discard.run),
+}
+
+
+class Server:
+    """Serves until `stop`. A flow outlives its client, and `stop` waits for the flows."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.host = Host(backend)
+        self._backend = backend
+        self._begun = time.time()
+        self._stopping = threading.Event()
+        self._listener = sockets.listen(paths.keeper_socket(backend), socket.SOCK_STREAM)
+
+    def serve(self) -> None:
+        """Accept connections until a client or SIGTERM stops the keeper."""
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._stop())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
+        log.info("keeper %s for %s listens as process %d", __version__, self._backend, os.getpid())
+        while not self._stopping.is_set():
+            try:
+                channel, _address = self._listener.accept()
+            except OSError:
+                break
+            threading.Thread(target=self._connection, args=(channel,), name="connection", daemon=True).start()
+        paths.keeper_socket(self._backend).unlink(missing_ok=True)
+        self.host.close()
+        log.info("keeper stopped")
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        # Closing a listening socket does not wake an accept in another thread; shutting it down does.
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+    def _sweep(self) -> None:
+        while not self._stopping.wait(SWEEP_SECONDS):
+            try:
+                if count := self.host.pool.sweep():
+                    log.info("gave back the memory of %d removed segments", count)
+                for job in suspended.remove_orphans(set(self.host.busy())):
+                    log.info("removed the memory of %s, which is not suspended any more", job)
+            except Exception:  # the next turn may fare better, and the keeper must live
+                log.exception("sweep")
+
+    def _connection(self, channel: socket.socket) -> None:
+        with channel:
+            if sockets.peer_uid(channel) not in (os.geteuid(), 0):
+                return
+            try:
+                request = messages.receive(channel)
+            except (OSError, TorporError) as error:
+                log.warning("a connection came to nothing: %s", error)
+                return
+            if not isinstance(request, messages.Request):
+                return
+            channel.settimeout(CLIENT_SECONDS)
+            self._answer(channel, request)
+
+    def _answer(self, channel: socket.socket, request: messages.Request) -> None:
+        reply: messages.Message
+        begun = time.monotonic()
+        try:
+            reply = messages.Done(result=self._perform(request, Teller(channel)))
+            outcome = "done"
+        except TorporError as error:
+            reply = messages.Failed(error=error.to_dict())
+            outcome = f"failed: {error.message}"
+        except Exception as error:  # whatever it is, the client must learn of it and the keeper live on
+            log.exception("%s", request.verb)
+            problem = TorporError(
+                f"{request.verb} failed inside the keeper: {type(error).__name__}: {error}",
+                hint=f"see {paths.keeper_log(self._backend)}",
+            )
+            reply = messages.Failed(error=problem.to_dict())
+            outcome = f"failed: {error}"
+        if request.verb not in ("ping", "status"):
+            log.info("%s %s in %.3f s: %s", request.verb, request.params, time.monotonic() - begun, outcome)
+        try:
+            messages.send(channel, reply)
+        except OSError:
+            log.info("the client of %s had left", request.verb)
+
+    def _perform(self, request: messages.Request, teller: Teller) -> dict[str, Any]:
+        match request.verb:
+            case "ping":
+                return {"pid": os.getpid(), "backend": self._backend, "ready": self.host.is_ready}
+            case "status":
+                return self._status()
+            case "warm":
+                size = _convert(request, messages.WarmParams).bytes
+                self.host.warm(size)
+                return {"pool": self.host.pool.figures().__dict__}
+            case "stop":
+                return self._ask_to_stop()
+            case verb if verb in _FLOWS:
+                if self._stopping.is_set():
+                    raise WrongState("the keeper is about to stop", hint="try again")
+                kind, flow = _FLOWS[verb]
+                self.host.pool.sweep()
+                return flow(self.host, _convert(request, kind), Report(teller.tell))
+        raise UsageError(f"the keeper knows no verb {request.verb!r}")
+
+    def _status(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "backend": self._backend,
+            "uptime": round(time.time() - self._begun, 1),
+            "ready": self.host.is_ready,
+            "busy": self.host.busy(),
+            "pool": self.host.pool.figures().__dict__,
+        }
+        if self.host.is_ready:
+            facts["driver_version"] = self.host.driver.version
+            facts["devices"] = [
+                {"ordinal": d.ordinal, "uuid": d.uuid, "name": d.name, "arch": d.arch, "memory": d.memory}
+                for d in self.host.driver.devices
+            ]
+        return facts
+
+    def _ask_to_stop(self) -> dict[str, Any]:
+        busy = self.host.busy()
+        if busy:
+            raise WrongState(f"the keeper is at work on {', '.join(sorted(busy))}", hint="wait for it, then try again")
+        self._stop()
+        return {"pid": os.getpid()}
+
+
+class Teller:
+    """Sends progress to a client for as long as it listens. Threads may tell at the same time."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel: socket.socket | None = channel
+        self._lock = threading.Lock()
+
+    def tell(self, progress: messages.Progress) -> None:
+        with self._lock:
+            if self._channel is None:
+                return
+            try:
+                messages.send(self._channel, progress)
+            except OSError:
+                self._channel = None
+
+
+def _convert(request: messages.Request, kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(request.params, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{request.verb}: {error}") from error

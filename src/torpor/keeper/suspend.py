@@ -1,0 +1,74 @@
+"""Suspend: the job's process stays, its GPU memory rests in `hbm` or `dram`, its contexts in its own host memory."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from torpor.errors import NoSpace
+from torpor.keeper import discard, jobs, preflight, residual, suspended
+from torpor.keeper.host import Host
+from torpor.keeper.jobs import OpenJob
+from torpor.keeper.messages import SuspendParams
+from torpor.keeper.moves import CopyOut
+from torpor.keeper.report import Report
+from torpor.keeper.rollback import Rollback, step
+from torpor.keeper.suspended import Layout
+from torpor.keeper.taken import Taken
+from torpor.records import JobState
+
+
+def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
+    """Any failure leaves the job running exactly as it was."""
+    with host.flow("suspend", params.job):
+        with report.phase("preflight"):
+            job = jobs.open_running(host, params.job)
+            if job.cuda:
+                _ = host.checkpointing  # raises when this driver lacks the calls
+            preflight.refuse_unsavable(job)
+            if params.tier == "dram":
+                _check_space(host, job)
+
+        taken = Taken.of(job)
+        with closing(taken), Rollback() as undo:
+            job.set_state(JobState.CHECKPOINTING)
+            undo.push("record", lambda: job.set_state(JobState.RUNNING))
+            undo.push("hand the blocks back", taken.give_back)
+            taken.take(params.deadline, report)
+            copy = None
+            if params.tier == "dram":
+                folder = suspended.make(params.job)
+                undo.push("remove the copy", lambda: discard.empty(host.pool, folder))
+                copy = CopyOut(host, taken, folder, in_memory=True)
+                undo.push("stop the copy", copy.stop)
+                copy.start(report)
+            residual.put_away(host, job.cuda, params.deadline, undo, report)
+            if copy is not None:
+                with report.phase("wait for copy"):
+                    copy.finish()
+                with step("save the layout"):
+                    files = sorted(copy.entries.values(), key=lambda entry: entry.path)
+                    suspended.save(params.job, Layout(processes=copy.describe(), files=files))
+            job.set_state(JobState.SUSPENDED, suspended_tier=params.tier)
+            undo.done()
+            if copy is not None and taken.held:
+                # Only now may the memory on the GPU go.
+                with job.supervisor() as supervisor:
+                    supervisor.drop()
+                taken.held = False
+        return {
+            "job": params.job,
+            "tier": params.tier,
+            "gpu_bytes": taken.size,
+            "seconds": report.total(),
+            "phases": report.phases,
+        }
+
+
+def _check_space(host: Host, job: OpenJob) -> None:
+    gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda)
+    try:
+        preflight.check_space(host, host.pool.folder, gpu_bytes, 0)
+    except NoSpace as error:
+        error.hint = "free host memory, or suspend with --tier hbm"
+        raise
