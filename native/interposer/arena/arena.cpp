@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "../generated/real.h"
+#include "../hooks/residual.h"
 
 namespace torpor::arena {
 namespace {

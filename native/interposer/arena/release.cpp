@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "../generated/real.h"
+#include "../hooks/residual.h"
 #include "arena.h"
 
 namespace torpor::arena {

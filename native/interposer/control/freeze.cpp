@@ -5,6 +5,7 @@
 
 #include "../arena/handover.h"
 #include "../gate/gate.h"
+#include "../hooks/residual.h"
 #include "drain.h"
 #include "operations.h"
 #include "replies.h"

@@ -4,6 +4,7 @@
 #include "../arena/handover.h"
 #include "../generated/real.h"
 #include "../hooks/residual.h"
+#include "../hooks/unknown.h"
 #include "operations.h"
 #include "replies.h"
 
@@ -48,6 +49,23 @@ void write_devices(Json& json) {
   json.end_array();
 }
 
+void write_residual(Json& json) {
+  const residual::Snapshot live = residual::snapshot();
+  json.key("residual").object().field("managed", std::uint64_t{live.managed});
+  json.field("ipc_exported", std::uint64_t{live.ipc_exported}).field("ipc_imported", std::uint64_t{live.ipc_imported});
+  json.field("vmm_imported", std::uint64_t{live.vmm_imported}).field("multicast", std::uint64_t{live.multicast});
+  json.field("external", std::uint64_t{live.external}).end_object();
+  json.field("capturing", std::uint64_t{live.capturing});
+}
+
+void write_unknown(Json& json) {
+  const UnknownSymbols& unknown = unknown_symbols();
+  json.key("unknown_symbols").array();
+  const std::uint32_t count = unknown.count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) json.text(unknown.names[i]);
+  json.end_array();
+}
+
 }  // namespace
 
 Reply Operations::hello() const {
@@ -62,6 +80,7 @@ Reply Operations::hello() const {
   json.key("blocks").object().field("count", blocks.count).field("bytes", blocks.bytes);
   json.field("largest", blocks.largest).field("imported", blocks.imported).end_object();
   write_residual(json);
+  write_unknown(json);
   json.end_object();
   if (!json.whole()) return refused(kSystem, "the answer does not fit a packet");
   return done(json);
