@@ -69,9 +69,7 @@ def keepers(folder: Path) -> list[int]:
     return found
 
 
-def eventually(
-    condition: Callable[[], Any], *, seconds: float = 30.0, doing: Callable[[], Any] | None = None
-) -> Any:
+def eventually(condition: Callable[[], Any], *, seconds: float = 30.0, doing: Callable[[], Any] | None = None) -> Any:
     """Wait until `condition()` is true and return what it gave; fails the test after `seconds`."""
     end = time.monotonic() + seconds
     while True:
@@ -94,13 +92,13 @@ class Cli:
         self,
         *args: str,
         check: int | None = 0,
-        input: bytes = b"",
+        given: bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(
             [*self.command, *args],
-            input=input,
+            input=given,
             capture_output=True,
             env={**os.environ, **(env or {})},
             cwd=cwd,
@@ -113,8 +111,7 @@ class Cli:
 
     def json(self, *args: str, check: int = 0) -> Any:
         """What the verb prints with `--json`."""
-        verb, rest = args[0], args[1:]
-        return json.loads(self(verb, "--json", *rest, check=check).stdout)
+        return json.loads(self(*args, "--json", check=check).stdout)
 
     def start(self, *args: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start `torpor` with pipes to all its streams."""

@@ -46,6 +46,15 @@ class Report:
             self._display.close()
 
 
+def moved(event: Progress) -> str:
+    """`2.50 s, 4.0 GiB of 8.0 GiB, 1.7 GB/s`; the seconds alone for a step that moves no bytes."""
+    text = f"{event.seconds:.2f} s"
+    if event.total:
+        text += f", {output.size(event.bytes)} of {output.size(event.total)}"
+        text += f", {output.rate(event.bytes, event.seconds)}"
+    return text
+
+
 class Lines:
     """One line at each step's end, and one every two seconds while a step moves bytes."""
 
@@ -58,11 +67,7 @@ class Lines:
         if event.event != "end" and (not event.bytes or now - self._last < LINE_SECONDS):
             return
         self._last = now
-        text = f"{self._label}: {event.phase} {event.seconds:.2f} s"
-        if event.total:
-            text += f", {output.size(event.bytes)} of {output.size(event.total)}"
-            text += f", {output.rate(event.bytes, event.seconds)}"
-        print(text, file=sys.stderr, flush=True)
+        print(f"{self._label}: {event.phase} {moved(event)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
@@ -79,8 +84,7 @@ class Bars:
             bars.TextColumn(label),
             bars.TextColumn("{task.description}"),
             bars.BarColumn(),
-            bars.DownloadColumn(binary_units=True),
-            bars.TransferSpeedColumn(),
+            bars.TextColumn("{task.fields[moved]}"),
             console=Console(stderr=True),
             transient=True,
         )
@@ -90,11 +94,11 @@ class Bars:
     def show(self, event: Progress) -> None:
         task = self._tasks.get(event.phase)
         if task is None:
-            task = self._tasks[event.phase] = self._bars.add_task(event.phase, total=event.total or None)
-        if event.event == "end" and not event.total:
-            self._bars.update(task, completed=1, total=1)
-        else:
-            self._bars.update(task, completed=event.bytes, total=event.total or None)
+            task = self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, moved="")
+        if event.total:
+            self._bars.update(task, completed=event.bytes, total=event.total, moved=moved(event))
+        elif event.event == "end":
+            self._bars.update(task, completed=1, total=1, moved=moved(event))
 
     def close(self) -> None:
         self._bars.stop()

@@ -76,7 +76,7 @@ class Streams:
     def stop_waiting(self) -> None:
         if self.awaiting:
             self.awaiting = False
-            self._aim()
+            self.drain()  # the job may be over already, and then nothing else would
 
     def attach(self, sock: socket.socket) -> None:
         client = Client(sock)
@@ -95,7 +95,9 @@ class Streams:
         return not self._clients and not self.awaiting
 
     def drain(self) -> None:
-        """Take what the job has written up to now, even if a client is slow."""
+        """Take what the job has written up to now, even if a client is slow; not while a first client is awaited."""
+        if self.awaiting:
+            return
         for tag in list(self._outputs):
             for _ in range(_PIPE_MAX // _PIECE):  # more than a pipe holds is not from before
                 if not self._read(tag):

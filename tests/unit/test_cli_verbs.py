@@ -1,0 +1,164 @@
+"""The verbs that look after jobs, and how every verb reports: text, JSON, errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, eventually
+from torpor import api
+from torpor.cli import VERBS
+from torpor.errors import NotFound, WrongState
+
+
+@pytest.fixture
+def sleeper(torpor: Cli) -> str:
+    """The name of a job that runs."""
+    return torpor("run", "-d", "--name", "sleeper", "--", "sleep", "1000").stdout.decode().strip()
+
+
+def test_every_verb_has_help_and_json(torpor: Cli) -> None:
+    listed = torpor("--help").stdout.decode()
+    for verb in VERBS:
+        assert f"\n  {verb} " in listed
+        text = torpor(verb, "--help").stdout.decode()
+        if verb == "keeper":
+            text = "".join(torpor(verb, sub, "--help").stdout.decode() for sub in ("status", "start", "stop", "warm"))
+            assert text.count("--json") == 4
+        else:
+            assert "--json" in text
+
+
+def test_no_verb_shows_the_help(torpor: Cli) -> None:
+    assert torpor().stdout == torpor("--help").stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("checkpoint", "nobody"),
+        ("suspend", "nobody"),
+        ("resume", "nobody"),
+        ("logs", "nobody"),
+        ("wait", "nobody"),
+        ("kill", "nobody"),
+        ("rm", "nobody"),
+        ("restore", "nobody"),
+        ("show", "nobody"),
+        ("restore", "/nowhere/image"),
+    ],
+)
+def test_what_does_not_exist_is_named(torpor: Cli, line: tuple[str, str]) -> None:
+    done = torpor(*line, check=NotFound.code)
+    what, hint = done.stderr.decode().splitlines()
+    assert what.startswith("torpor: ")
+    assert line[1] in what
+    assert hint.startswith("  ")
+    assert done.stdout == b""
+    told = torpor.json(*line, check=NotFound.code)["error"]
+    assert (told["kind"], told["code"]) == ("not-found", NotFound.code)
+    assert f"torpor: {told['message']}" == what
+
+
+@pytest.mark.parametrize(
+    "line", [("nonsense",), ("ps", "--nonsense"), ("run",), ("run", "--env", "A", "--", "true"), ("show",)]
+)
+def test_a_line_that_makes_no_sense_is_a_usage_error(torpor: Cli, line: tuple[str, ...]) -> None:
+    done = torpor(*line, check=2)
+    assert done.stderr.startswith(b"torpor: ")
+    assert json.loads(torpor(line[0], "--json", *line[1:], check=2).stdout)["error"]["kind"] == "usage"
+
+
+def test_ps_tells_each_state(torpor: Cli, sleeper: str) -> None:
+    torpor("run", "--name", "failed", "--", "false", check=1)
+    torpor("run", "-d", "--name", "shot", "--", "sh", "-c", "kill -9 $$")
+    torpor("wait", "shot", check=137)
+    assert {job["name"]: job["state"] for job in torpor.json("ps")} == {
+        sleeper: "running",
+        "failed": "exited",
+        "shot": "killed",
+    }
+    lines = torpor("ps").stdout.decode().splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "DRIVER", "GPU", "AGE", "COMMAND"]
+    assert any("exited (1)" in line for line in lines)
+    assert any("killed (SIGKILL)" in line for line in lines)
+
+
+def test_a_supervisor_that_is_killed_takes_the_job_with_it(torpor: Cli, sleeper: str) -> None:
+    import os
+
+    os.kill(api.job(sleeper).record.supervisor_pid or 0, signal.SIGKILL)
+    eventually(lambda: torpor.json("ps")[0]["state"] == "lost")
+    assert b"nobody saw" in torpor("wait", sleeper, check=WrongState.code).stderr
+
+
+def test_logs_follow_to_the_end(torpor: Cli) -> None:
+    torpor(
+        "run", "-d", "--name", "talker", "--", "sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done; echo end >&2"
+    )
+    assert torpor("logs", "-f", "talker").stdout == b"1\n2\n3\nend\n"
+    assert torpor.json("logs", "talker") == {"job": "talker", "log": "1\n2\n3\nend\n"}
+
+
+def test_wait_ends_as_the_job_did(torpor: Cli) -> None:
+    torpor("run", "-d", "--name", "seven", "--", "sh", "-c", "sleep 0.2; exit 7")
+    torpor("wait", "seven", check=7)
+    assert torpor.json("wait", "seven", check=7)["exit_code"] == 7
+
+
+def test_wait_gives_up_in_time(torpor: Cli, sleeper: str) -> None:
+    torpor("wait", "--timeout", "0.1", sleeper, check=WrongState.code)
+
+
+@pytest.mark.parametrize(("given", "number"), [("TERM", 15), ("sigint", 2), ("9", 9)])
+def test_kill_sends_the_signal(torpor: Cli, sleeper: str, given: str, number: int) -> None:
+    assert torpor.json("kill", "--signal", given, sleeper) == {"job": sleeper, "signal": number}
+    torpor("wait", sleeper, check=128 + number)
+
+
+def test_kill_refuses_what_is_no_signal_and_who_is_dead(torpor: Cli, sleeper: str) -> None:
+    torpor("kill", "--signal", "NONE", sleeper, check=2)
+    torpor("kill", sleeper)
+    torpor("wait", sleeper, check=143)
+    torpor("kill", sleeper, check=WrongState.code)
+
+
+def test_rm_forgets_ended_jobs_only(torpor: Cli, home: Path, sleeper: str) -> None:
+    assert b"torpor kill" in torpor("rm", sleeper, check=WrongState.code).stderr
+    torpor("kill", sleeper)
+    torpor("wait", sleeper, check=143)
+    assert torpor.json("rm", sleeper) == {"removed": [{"name": sleeper, "kind": "job"}]}
+    assert torpor.json("ps") == []
+    assert list((home / "jobs").iterdir()) == []
+
+
+def test_rm_removes_nothing_when_one_name_is_wrong(torpor: Cli) -> None:
+    torpor("run", "--name", "ended", "--", "true")
+    torpor("rm", "ended", "nobody", check=NotFound.code)
+    assert [job["name"] for job in torpor.json("ps")] == ["ended"]
+
+
+def test_verbs_that_need_a_live_job_say_so(torpor: Cli) -> None:
+    torpor("run", "--name", "ended", "--", "true")
+    for verb in ("checkpoint", "suspend", "resume"):
+        assert b"ended is exited" in torpor(verb, "ended", check=WrongState.code).stderr
+
+
+def test_a_taken_name_is_refused(torpor: Cli) -> None:
+    torpor("run", "--name", "one", "--", "true")
+    assert b"exists" in torpor("run", "--name", "one", "--", "true", check=2).stderr
+    torpor("run", "--name", "../one", "--", "true", check=2)
+
+
+def test_the_keeper_starts_and_stops(torpor: Cli) -> None:
+    torpor("keeper", "start")
+    status = torpor.json("keeper", "status")
+    assert (status["running"], status["backend"]) == (True, "sim")
+    torpor("keeper", "start")
+    assert torpor.json("keeper", "status")["pid"] == status["pid"]
+    assert torpor.json("keeper", "stop")["stopped"] is True
+    eventually(lambda: torpor.json("keeper", "status")["running"] is False)
+    assert torpor.json("keeper", "stop")["stopped"] is False
