@@ -1,0 +1,186 @@
+// Contexts made by the program, the stack of each thread, and what is asked of the current one.
+#include "entry.h"
+
+using namespace sim;
+
+namespace {
+
+constexpr unsigned schedule_flags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX |
+                                    CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE | CU_CTX_SYNC_MEMOPS;
+
+void create(CUcontext* out, unsigned flags, CUdevice ordinal, unsigned version) {
+  require(out != nullptr && (flags & ~schedule_flags) == 0);
+  auto context = std::make_shared<Context>(process().device(ordinal), flags, version, false);
+  *out = process().contexts.add(context);
+  context_stack().push_back(std::move(context));
+}
+
+std::shared_ptr<Context> named(CUcontext handle) {
+  return process().contexts.find(handle, CUDA_ERROR_INVALID_CONTEXT);
+}
+
+std::shared_ptr<Context> named_or_current(CUcontext handle) {
+  return handle != nullptr ? named(handle) : current_context();
+}
+
+void destroy(CUcontext handle) {
+  require(handle != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<Context> context = named(handle);
+  require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
+  end_context(*context);
+  process().contexts.remove(handle, CUDA_ERROR_INVALID_CONTEXT);
+  auto& stack = context_stack();
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+}
+
+void push(CUcontext handle) {
+  require(handle != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  context_stack().push_back(named(handle));
+}
+
+void pop(CUcontext* out) {
+  auto& stack = context_stack();
+  require(!stack.empty() && stack.back() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  if (out != nullptr) *out = stack.back()->handle();
+  stack.pop_back();
+}
+
+void synchronize(CUcontext handle) {
+  std::vector<Ticket> tickets;
+  {
+    Section section;
+    tickets = named_or_current(handle)->everything();
+  }
+  wait_all(tickets);
+}
+
+}  // namespace
+
+SIM_API(cuCtxCreate_v2, change, (CUcontext* out, unsigned flags, CUdevice device), (out, flags, device)) {
+  create(out, flags, device, 3020);
+}
+
+SIM_API(cuCtxCreate_v3, change,
+        (CUcontext* out, CUexecAffinityParam*, int affinities, unsigned flags, CUdevice device),
+        (out, nullptr, affinities, flags, device)) {
+  require(affinities == 0, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+  create(out, flags, device, 3020);
+}
+
+SIM_API(cuCtxCreate_v4, change, (CUcontext* out, CUctxCreateParams* params, unsigned flags, CUdevice device),
+        (out, params, flags, device)) {
+  if (params != nullptr) {
+    require(params->numExecAffinityParams == 0, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    require(params->cigParams == nullptr, CUDA_ERROR_NOT_SUPPORTED);
+  }
+  create(out, flags, device, 3020);
+}
+
+SIM_API(cuCtxDestroy_v2, change, (CUcontext handle), (handle)) { destroy(handle); }
+SIM_API(cuCtxDestroy, change, (CUcontext handle), (handle)) { destroy(handle); }
+
+SIM_API(cuCtxPushCurrent_v2, query, (CUcontext handle), (handle)) { push(handle); }
+SIM_API(cuCtxPushCurrent, query, (CUcontext handle), (handle)) { push(handle); }
+SIM_API(cuCtxPopCurrent_v2, query, (CUcontext* out), (out)) { pop(out); }
+SIM_API(cuCtxPopCurrent, query, (CUcontext* out), (out)) { pop(out); }
+
+SIM_API(cuCtxSetCurrent, query, (CUcontext handle), (handle)) {
+  auto& stack = context_stack();
+  if (handle == nullptr) {
+    if (!stack.empty()) stack.pop_back();
+    return;
+  }
+  std::shared_ptr<Context> context = named(handle);
+  if (stack.empty()) stack.push_back(std::move(context));
+  else stack.back() = std::move(context);
+}
+
+SIM_API(cuCtxGetCurrent, query, (CUcontext* out), (out)) {
+  require(out != nullptr);
+  const auto& stack = context_stack();
+  *out = stack.empty() || !stack.back() ? nullptr : stack.back()->handle();
+}
+
+SIM_API(cuCtxGetDevice, query, (CUdevice* out), (out)) {
+  require(out != nullptr);
+  *out = current_context()->device.ordinal;
+}
+
+SIM_API(cuCtxGetDevice_v2, query, (CUdevice* out, CUcontext handle), (out, handle)) {
+  require(out != nullptr);
+  *out = named_or_current(handle)->device.ordinal;
+}
+
+SIM_API(cuCtxGetFlags, query, (unsigned* out), (out)) {
+  require(out != nullptr);
+  *out = current_context()->flags;
+}
+
+SIM_API(cuCtxSetFlags, change, (unsigned flags), (flags)) {
+  require((flags & ~schedule_flags) == 0);
+  current_context()->flags = flags;
+}
+
+SIM_API(cuCtxGetId, query, (CUcontext handle, unsigned long long* out), (handle, out)) {
+  require(out != nullptr);
+  *out = named_or_current(handle)->id;
+}
+
+SIM_API(cuCtxGetApiVersion, query, (CUcontext handle, unsigned* out), (handle, out)) {
+  require(out != nullptr);
+  *out = named_or_current(handle)->api_version;
+}
+
+SIM_API(cuCtxSynchronize, wait, (), ()) { synchronize(nullptr); }
+SIM_API(cuCtxSynchronize_v2, wait, (CUcontext handle), (handle)) { synchronize(handle); }
+
+SIM_API(cuCtxGetLimit, query, (size_t* out, CUlimit limit), (out, limit)) {
+  require(out != nullptr);
+  std::shared_ptr<Context> context = current_context();
+  auto found = context->limits.find(limit);
+  require(found != context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  *out = found->second;
+}
+
+SIM_API(cuCtxSetLimit, change, (CUlimit limit, size_t value), (limit, value)) {
+  std::shared_ptr<Context> context = current_context();
+  auto found = context->limits.find(limit);
+  require(found != context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  found->second = value;
+}
+
+SIM_API(cuCtxGetCacheConfig, query, (CUfunc_cache* out), (out)) {
+  require(out != nullptr);
+  *out = current_context()->cache_config;
+}
+
+SIM_API(cuCtxSetCacheConfig, change, (CUfunc_cache config), (config)) { current_context()->cache_config = config; }
+
+SIM_API(cuCtxGetSharedMemConfig, query, (CUsharedconfig* out), (out)) {
+  require(out != nullptr);
+  *out = current_context()->shared_config;
+}
+
+SIM_API(cuCtxSetSharedMemConfig, change, (CUsharedconfig config), (config)) {
+  current_context()->shared_config = config;
+}
+
+SIM_API(cuCtxGetStreamPriorityRange, query, (int* least, int* greatest), (least, greatest)) {
+  current_context();
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+}
+
+SIM_API(cuCtxResetPersistingL2Cache, change, (), ()) { current_context(); }
+
+SIM_API(cuCtxEnablePeerAccess, change, (CUcontext peer, unsigned flags), (peer, flags)) {
+  require(flags == 0);
+  std::shared_ptr<Context> context = current_context(), other = named(peer);
+  require(&context->device != &other->device, CUDA_ERROR_INVALID_DEVICE);
+  require(context->peers.insert(other.get()).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+}
+
+SIM_API(cuCtxDisablePeerAccess, change, (CUcontext peer), (peer)) {
+  std::shared_ptr<Context> context = current_context(), other = named(peer);
+  require(context->peers.erase(other.get()) != 0, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}

@@ -1,0 +1,60 @@
+// What the driver keeps for the one process it lives in.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "address_map.h"
+#include "context.h"
+#include "device.h"
+#include "event.h"
+#include "ledger.h"
+#include "pool.h"
+#include "registry.h"
+#include "virtual_memory.h"
+
+namespace sim {
+
+struct Process {
+  // Guards everything below. Never held while waiting for a stream.
+  std::mutex mutex;
+  std::condition_variable unlocked;
+  bool locked = false;  // by cuCheckpointProcessLock: calls that change anything wait
+
+  std::atomic<bool> initialised = false;
+  std::atomic<bool> forked = false;  // this is a child of the process that initialised: nothing works here
+
+  Config config;
+  std::vector<std::unique_ptr<Device>> devices;
+  AddressMap memory;
+  VirtualMemory virtual_memory;
+  Ledger ledger;
+  Registry<Context, CUcontext> contexts;
+  Registry<Stream, CUstream> streams;
+  Registry<Event, CUevent> events;
+  Registry<Pool, CUmemoryPool> pools;
+
+  // Throws CUDA_ERROR_INVALID_DEVICE.
+  Device& device(int ordinal);
+};
+
+// Made on first use, never destroyed: threads of ours may outlive the program's static destruction.
+Process& process();
+
+// Holds the process lock, entered only while no checkpoint has locked the process. A body that waits in between
+// makes one before the wait and another after it.
+class Section {
+ public:
+  Section();
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+// cuInit's work, once per process. Throws CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_VALUE.
+void initialise();
+
+}  // namespace sim
