@@ -27,10 +27,12 @@ CAPABILITIES = {
     "CAP_SETUID": 7,
     "CAP_SYS_PTRACE": 19,
     "CAP_SYS_ADMIN": 21,
-    "CAP_SYS_RESOURCE": 24,
     "CAP_CHECKPOINT_RESTORE": 40,
 }
 """What making a job's namespaces and CRIU's work in them need."""
+
+CAP_SYS_RESOURCE = 24
+"""CRIU needs it to give a job back limits that are above those of the restoring process."""
 
 SPACE_LEAST = 1 << 30
 
@@ -98,9 +100,7 @@ def driver() -> Check:
 def checkpoint_symbols() -> Check:
     library = paths.real_libcuda() if paths.has_gpu() else paths.software_gpu()
     if library is None or not library.is_file():
-        return Check(
-            name="checkpoint calls", level="fail", found="no driver to ask", fix="install the package again"
-        )
+        return Check(name="checkpoint calls", level="fail", found="no driver to ask", fix="install the package again")
     loaded = ctypes.CDLL(str(library))
     missing = [name for name in CHECKPOINT_SYMBOLS if not hasattr(loaded, f"cuCheckpointProcess{name}")]
     if missing:
@@ -151,7 +151,14 @@ def rights() -> Check:
             found=f"lacking {', '.join(missing)}",
             fix="run as root, or in a container started with these capabilities",
         )
-    return Check(name="rights", level="ok", found=f"{len(CAPABILITIES)} capabilities held")
+    if not held >> CAP_SYS_RESOURCE & 1:
+        return Check(
+            name="rights",
+            level="note",
+            found=f"{len(CAPABILITIES)} capabilities held; lacking CAP_SYS_RESOURCE",
+            fix="jobs that raise their own resource limits need it to be restored",
+        )
+    return Check(name="rights", level="ok", found=f"{len(CAPABILITIES) + 1} capabilities held")
 
 
 def space(name: str, folder: Path, variable: str) -> Check:
@@ -173,4 +180,3 @@ def _read(path: str) -> str:
         return Path(path).read_text()
     except OSError:
         return ""
-
