@@ -7,8 +7,8 @@ namespace sim {
 namespace {
 
 // What does not depend on the device: the figures of a data-centre GPU of architecture 9.0. Attributes that name
-// something this GPU has not are 0 or absent here.
-const std::map<int, int> constants = {
+// something this GPU has not are 0 or absent here. Never destroyed: calls may come from the program's exit handlers.
+const auto& constants = *new std::map<int, int>{
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},

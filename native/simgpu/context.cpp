@@ -14,7 +14,8 @@ uint64_t next_context_id() {
   return next++;
 }
 
-const std::map<int, size_t> initial_limits = {
+// Never destroyed: calls may come from the program's exit handlers.
+const auto& initial_limits = *new std::map<int, size_t>{
     {CU_LIMIT_STACK_SIZE, 1024},
     {CU_LIMIT_PRINTF_FIFO_SIZE, size_t{7} << 20},
     {CU_LIMIT_MALLOC_HEAP_SIZE, size_t{8} << 20},

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "checkpoint.h"
 #include "entry.h"
 #include "failure.h"
 
@@ -46,6 +47,7 @@ void initialise() {
     self.devices.push_back(std::make_unique<Device>(ordinal++, spec));
   make_default_pools(self);
   pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); }, after_fork_in_child);
+  serve_checkpoints();
   self.initialised = true;
 }
 
