@@ -35,7 +35,9 @@ def main() -> int:
             continue
         stale += 1
         if check:
-            lines = difflib.unified_diff(old.splitlines(), text.splitlines(), name, f"{name} (regenerated)", lineterm="")
+            lines = difflib.unified_diff(
+                old.splitlines(), text.splitlines(), name, f"{name} (regenerated)", lineterm=""
+            )
             print("\n".join(list(lines)[:60]))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,8 +99,9 @@ def symbols_inc() -> str:
     lines = [
         BANNER,
         "/*\n"
-        " * TORPOR_ANSWER(base, since, symbol, per_thread): cuGetProcAddress(\"base\", v) with v >= since picks `symbol`,\n"
-        " * and `per_thread` with the per-thread-stream flag; rows of one base stand oldest first, bases in strcmp order.\n"
+        ' * TORPOR_ANSWER(base, since, symbol, per_thread): cuGetProcAddress("base", v) with v >= since picks\n'
+        " * `symbol`, and `per_thread` with the per-thread-stream flag; rows of one base stand oldest first, bases in\n"
+        " * strcmp order.\n"
         " * `TORPOR_NONE` stands where that stream mode has no entry point at that version.\n"
         " *\n"
         " * TORPOR_EXPORT(symbol): every exported function whose signature is in cuda_driver.h, in strcmp order.\n"

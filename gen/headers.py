@@ -159,7 +159,16 @@ class Headers:
                     Path(work, name).parent.mkdir(exist_ok=True)
                     Path(work, name).write_text(text)
             binary = Path(work, "sizes")
-            command = ["cc", "-D__CUDA_API_VERSION_INTERNAL", f"-I{work}", f"-I{self.folder}", "-xc", "-", "-o", binary]
+            command = [
+                "cc",
+                "-D__CUDA_API_VERSION_INTERNAL",
+                f"-I{work}",
+                f"-I{self.folder}",
+                "-xc",
+                "-",
+                "-o",
+                str(binary),
+            ]
             subprocess.run(command, input=program, text=True, check=True)
             output = subprocess.run([binary], capture_output=True, text=True, check=True).stdout
         return {name: int(size) for name, size in (line.split("=") for line in output.splitlines())}

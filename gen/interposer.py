@@ -26,7 +26,7 @@ def symbols_h() -> str:
     """`generated/symbols.h`: one enumerator per exported symbol, and the tables that `symbols.cpp` fills."""
     names = "".join(f"  {function.name},\n" for _, function, _ in _ours())
     return (
-        f"{BANNER}#pragma once\n\n#include <cstdint>\n\n#include \"../../abi/cuda_driver.h\"\n\nnamespace torpor {{\n\n"
+        f'{BANNER}#pragma once\n\n#include <cstdint>\n\n#include "../../abi/cuda_driver.h"\n\nnamespace torpor {{\n\n'
         f"// Every entry point that the interposer exports, in strcmp order of its name.\n"
         f"enum class Symbol : std::uint16_t {{\n{names}  kCount,\n}};\n"
         "inline constexpr std::uint32_t kSymbols = static_cast<std::uint32_t>(Symbol::kCount);\n\n"
@@ -133,7 +133,7 @@ def wrappers_cpp() -> str:
     """`generated/wrappers.cpp`: exported bodies of everything that is not a pure forward."""
     parts = [
         f'{BANNER}#include "../gate/gate.h"\n#include "hooks.h"\n#include "real.h"\n\n'
-        "using torpor::gate::Scope;\n\nextern \"C\" {\n\n#pragma GCC visibility push(default)\n"
+        'using torpor::gate::Scope;\n\nextern "C" {\n\n#pragma GCC visibility push(default)\n'
     ]
     for _, function, door in _ours():
         if door.kind == "forward":
@@ -163,8 +163,8 @@ def real_h() -> str:
         "// Resolved addresses; see forward.S.\n"
         'extern "C" __attribute__((visibility("hidden"))) void* torpor_real_slots[];\n\n'
         "// The real driver, past the gate and past our own bodies. Each function may be called at any time from any\n"
-        "// thread; the first call opens the real library. Without one, every call returns CUDA_ERROR_NO_DEVICE; a symbol\n"
-        "// that the real library lacks returns CUDA_ERROR_NOT_SUPPORTED.\n"
+        "// thread; the first call opens the real library. Without one, every call returns CUDA_ERROR_NO_DEVICE; a\n"
+        "// symbol that the real library lacks returns CUDA_ERROR_NOT_SUPPORTED.\n"
         "namespace torpor::real {\n\n"
         "// Whether the real library is there and exports the symbol.\nbool has(Symbol symbol);\n\n"
         "// The address that calls go to at present.\n"
@@ -175,9 +175,10 @@ def real_h() -> str:
         if function.params is None:
             continue
         params = declared(function)
+        call = f"(address(Symbol::{function.name}))({passed(function)})"
         parts.append(
             f"\ninline CUresult {function.name}({params}) {{\n"
-            f"  return reinterpret_cast<CUresult (*)({params})>(address(Symbol::{function.name}))({passed(function)});\n}}\n"
+            f"  return reinterpret_cast<CUresult (*)({params})>{call};\n}}\n"
         )
     parts.append("\n}  // namespace torpor::real\n")
     return "".join(parts)
@@ -192,6 +193,6 @@ def hooks_h() -> str:
     )
     return (
         f'{BANNER}#pragma once\n\n#include "../../abi/cuda_driver.h"\n\n'
-        "// Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real and throws nothing.\n"
+        "// Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real, throws nothing.\n"
         f'extern "C" {{\n{lines}}}\n'
     )

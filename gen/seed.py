@@ -65,13 +65,15 @@ def write_types(headers: Headers, version: str) -> None:
     """`api/seed/types.py`, `enums.py` and `constants.py`."""
     items: dict[str, Alias | Enum | Record] = {}
     for item in headers.types():
-        items.setdefault(item.name or item.tag, item)
+        items.setdefault(item.name or getattr(item, "tag", ""), item)
     enums = [item for item in items.values() if isinstance(item, Enum)]
     others = [item for item in items.values() if not isinstance(item, Enum)]
     head = HEAD.format(what="Enumerations of the driver API", version=version)
     body = "".join(map(_type_text, enums))
     _write(API / "seed/enums.py", f"{head}from api.model import Enum\n\nENUMS: tuple[Enum, ...] = (\n{body})\n")
-    head = HEAD.format(what="Handles, scalars, structs and callbacks of the driver API, in dependency order", version=version)
+    head = HEAD.format(
+        what="Handles, scalars, structs and callbacks of the driver API, in dependency order", version=version
+    )
     body = "".join(map(_type_text, others))
     imports = "from api.model import Alias, Group, Record\n\n"
     _write(API / "seed/types.py", f"{head}{imports}TYPES: tuple[Alias | Record, ...] = (\n{body})\n")
@@ -123,7 +125,9 @@ def main() -> None:
     write_types(headers, version)
     write_functions(headers, exported, version)
     write_answers(headers, exported, version)
-    _write(API / "seed/__init__.py", '"""The machine-seeded part of the API data; `python -m gen.seed` rewrites it."""\n')
+    _write(
+        API / "seed/__init__.py", '"""The machine-seeded part of the API data; `python -m gen.seed` rewrites it."""\n'
+    )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ using detail::Thread;
 // 64 bytes each, untouched pages cost nothing. Threads beyond that share one counter.
 constexpr std::uint32_t kSlots = 16384;
 constinit Slot slots[kSlots];
+constinit std::atomic<std::uint32_t> slot_limit{kSlots};
 constinit std::atomic<std::uint32_t> slots_in_use{0};  // every slot ever claimed has a lower index
 constinit std::atomic<std::uint32_t> first_free{0};    // a hint
 constinit std::atomic<std::uint32_t> overflow{0};      // threads inside that found no slot
@@ -74,7 +75,8 @@ bool exit_key_ready() {
 }
 
 Slot* claim_from(std::uint32_t start, std::int32_t tid) {
-  for (std::uint32_t i = start; i < kSlots; ++i) {
+  const std::uint32_t limit = slot_limit.load(std::memory_order_relaxed);
+  for (std::uint32_t i = start; i < limit; ++i) {
     std::int32_t nobody = 0;
     if (!slots[i].owner_tid.compare_exchange_strong(nobody, tid, std::memory_order_acq_rel)) continue;
     first_free.store(i + 1, std::memory_order_relaxed);
@@ -153,6 +155,10 @@ void enter_slowly(Thread& self, const char* call) {
 }
 
 void leave_slowly() { overflow.fetch_sub(1, std::memory_order_seq_cst); }
+
+std::uint32_t slots_ever_used() { return slots_in_use.load(std::memory_order_acquire); }
+
+void limit_slots(std::uint32_t limit) { slot_limit.store(limit, std::memory_order_relaxed); }
 
 }  // namespace detail
 

@@ -56,6 +56,10 @@ extern thread_local Thread thread __attribute__((tls_model("initial-exec")));
 void enter_slowly(Thread& self, const char* call);
 void leave_slowly();
 
+// For tests: how many slots were ever needed, and a lower limit for them.
+std::uint32_t slots_ever_used();
+void limit_slots(std::uint32_t limit);
+
 }  // namespace detail
 
 // Marks the calling thread as inside `call` (a name with static storage) for its lifetime. Waits while the gate is

@@ -3,7 +3,7 @@
 
 #include "../../abi/cuda_driver.h"
 
-// Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real and throws nothing.
+// Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real, throws nothing.
 extern "C" {
 CUresult torpor_hook_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult torpor_hook_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);

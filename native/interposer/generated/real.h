@@ -7,8 +7,8 @@
 extern "C" __attribute__((visibility("hidden"))) void* torpor_real_slots[];
 
 // The real driver, past the gate and past our own bodies. Each function may be called at any time from any
-// thread; the first call opens the real library. Without one, every call returns CUDA_ERROR_NO_DEVICE; a symbol
-// that the real library lacks returns CUDA_ERROR_NOT_SUPPORTED.
+// thread; the first call opens the real library. Without one, every call returns CUDA_ERROR_NO_DEVICE; a
+// symbol that the real library lacks returns CUDA_ERROR_NOT_SUPPORTED.
 namespace torpor::real {
 
 // Whether the real library is there and exports the symbol.

@@ -22,7 +22,8 @@ extern "C" CUresult torpor_hook_cuMemMap(CUdeviceptr ptr, size_t size, size_t of
                                          CUmemGenericAllocationHandle handle, unsigned long long flags) {
   const CUresult result = real::cuMemMap(ptr, size, offset, handle, flags);
   if (result != CUDA_SUCCESS) return result;
-  for (const Kind kind : {Kind::vmm_imported, Kind::multicast}) {
+  constexpr Kind kKinds[] = {Kind::vmm_imported, Kind::multicast};
+  for (const Kind kind : kKinds) {
     if (torpor::residual::contains(kind, handle)) torpor::residual::add(kind, ptr, size);
   }
   return result;

@@ -81,7 +81,7 @@ bool load_table() {
 Symbol symbol_at(const void* address, const char* base) {
   const Known* const end = by_address + known_count;
   const Known* at =
-      std::lower_bound(by_address, end, address, [](const Known& one, const void* value) { return one.address < value; });
+      std::lower_bound<const Known*>(by_address, end, address, [](const Known& one, const void* value) { return one.address < value; });
   if (at == end || at->address != address) return Symbol::kCount;
   const std::size_t length = base != nullptr ? std::strlen(base) : 0;
   for (const Known* same = at; length != 0 && same != end && same->address == address; ++same) {

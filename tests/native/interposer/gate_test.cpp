@@ -1,0 +1,168 @@
+// The gate by itself, compiled into the test. `gate_test CASE`.
+#include "../../../native/interposer/gate/gate.h"
+
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+using torpor::gate::Report;
+using torpor::gate::Scope;
+namespace gate = torpor::gate;
+
+namespace {
+
+constexpr std::uint32_t kLong = 20000;
+
+void until(const std::atomic<std::uint64_t>& value, std::uint64_t at_least) {
+  while (value.load() < at_least) std::this_thread::yield();
+}
+
+// While the gate is closed nothing changes; what was counted inside equals what was counted outside.
+void hammer() {
+  constexpr int kThreads = 8;
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> inside{0};
+  std::uint64_t outside[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        {
+          const Scope scope("cuLaunchKernel");
+          const Scope nested("cuMemcpyAsync");
+          inside.fetch_add(1, std::memory_order_relaxed);
+        }
+        ++outside[i];
+      }
+    });
+  }
+  for (int round = 0; round < 200; ++round) {
+    until(inside, inside.load() + 50);
+    const Report report = gate::close(kLong);
+    CHECK(report.drained && report.count == 0 && gate::is_closed());
+    const std::uint64_t before = inside.load();
+    for (int i = 0; i < 20; ++i) std::this_thread::yield();
+    CHECK(inside.load() == before);
+    gate::open();
+    CHECK(!gate::is_closed());
+  }
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  std::uint64_t sum = 0;
+  for (const std::uint64_t each : outside) sum += each;
+  CHECK(sum == inside.load());
+}
+
+void deadline() {
+  std::atomic<std::uint64_t> entered{0};
+  std::atomic<bool> leave{false};
+  std::atomic<std::int32_t> tid{0};
+  std::thread stuck([&] {
+    tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)));
+    const Scope scope("cuModuleLoadData");
+    entered.store(1);
+    while (!leave.load()) std::this_thread::yield();
+  });
+  until(entered, 1);
+  const Report report = gate::close(50);
+  CHECK(!report.drained && report.count == 1);
+  CHECK(std::string(report.inside[0].call) == "cuModuleLoadData" && report.inside[0].tid == tid.load());
+  CHECK(!gate::is_closed());
+  { const Scope free_to_go("cuLaunchKernel"); }
+  leave.store(true);
+  CHECK(gate::close(kLong).drained);  // succeeds as soon as the thread has left
+  gate::open();
+  stuck.join();
+}
+
+// Ten thousand threads, one after another and a few at a time, need no more slots than live at once; a closed gate then
+// still drains.
+void slots_return() {
+  std::atomic<std::uint64_t> passed{0};
+  for (int i = 0; i < 2500; ++i) {
+    std::vector<std::thread> few;
+    for (int j = 0; j < 4; ++j) {
+      few.emplace_back([&] {
+        const Scope scope("cuLaunchKernel");
+        passed.fetch_add(1);
+      });
+    }
+    for (std::thread& each : few) each.join();
+  }
+  CHECK(passed.load() == 10000);
+  CHECK(gate::detail::slots_ever_used() <= 5);
+  CHECK(gate::close(kLong).drained);
+  gate::open();
+}
+
+// More threads at once than there are slots would be slow to make; the limit is lowered for this case.
+void overflow() {
+  gate::detail::limit_slots(2);
+  std::atomic<std::uint64_t> entered{0};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> many;
+  for (int i = 0; i < 6; ++i) {
+    many.emplace_back([&] {
+      const Scope scope("cuLaunchKernel");
+      entered.fetch_add(1);
+      while (!leave.load()) std::this_thread::yield();
+    });
+  }
+  until(entered, 6);
+  const Report report = gate::close(20);
+  CHECK(!report.drained && report.count == 6);
+  leave.store(true);
+  for (std::thread& each : many) each.join();
+  CHECK(gate::close(kLong).drained);
+  gate::open();
+}
+
+// A child forked while the gate is closed and other threads are inside starts with an open, empty gate.
+void forked() {
+  std::atomic<std::uint64_t> entered{0};
+  std::atomic<bool> leave{false};
+  std::thread inside([&] {
+    const Scope scope("cuLaunchKernel");
+    entered.store(1);
+    while (!leave.load()) std::this_thread::yield();
+  });
+  until(entered, 1);
+  { const Scope own_slot("cuMemAlloc_v2"); }
+  std::thread closer([] { CHECK(!gate::close(300).drained); });
+  while (!gate::is_closed()) std::this_thread::yield();
+  for (const bool raw : {false, true}) {
+    const pid_t child = raw ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)) : ::fork();
+    if (child == 0) {
+      if (raw) gate::after_fork();
+      { const Scope scope("cuLaunchKernel"); }
+      const Report report = gate::close(1000);
+      ::_exit(report.drained ? 0 : 7);
+    }
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  closer.join();
+  leave.store(true);
+  inside.join();
+}
+
+}  // namespace
+
+int main(int, char** words) {
+  const std::string name = words[1];
+  if (name == "hammer") hammer();
+  else if (name == "deadline") deadline();
+  else if (name == "slots") slots_return();
+  else if (name == "overflow") overflow();
+  else if (name == "forked") forked();
+  else CHECK(!"known case");
+  return 0;
+}
