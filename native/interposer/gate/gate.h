@@ -51,7 +51,7 @@ struct Thread {
 };
 
 extern std::atomic<std::uint32_t> closed;
-extern thread_local Thread thread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Thread thread __attribute__((tls_model("initial-exec")));
 
 void enter_slowly(Thread& self, const char* call);
 void leave_slowly();
