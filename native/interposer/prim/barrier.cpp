@@ -5,8 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "errno_kept.h"
 #include "log.h"
 
@@ -31,7 +29,6 @@ bool shoot_down_translations() {
 
 void barrier_all_threads() {
   const ErrnoKept kept;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   if (membarrier(MEMBARRIER_CMD_GLOBAL)) return;
   if (shoot_down_translations()) return;

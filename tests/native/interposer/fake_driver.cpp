@@ -113,6 +113,64 @@ API CUresult cuStreamSynchronize(CUstream) {
   return CUDA_SUCCESS;
 }
 
+// Resources that leave residual state: handles count up, and everything succeeds unless `fail` is set.
+namespace {
+
+CUresult made(unsigned long long* handle) {
+  if (state.fail.load() != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = 0x10000 * ++state.handles;
+  return CUDA_SUCCESS;
+}
+
+template <typename Handle>
+CUresult made(Handle** handle) {
+  return made(reinterpret_cast<unsigned long long*>(handle));
+}
+
+CUresult done() { return state.fail.load() != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+
+}  // namespace
+
+API CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t, unsigned int) {
+  const CUresult result = made(pointer);
+  if (result == CUDA_SUCCESS) state.managed_alive.store(*pointer);
+  return result;
+}
+
+API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED || pointer != state.managed_alive.load()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int managed = 1;
+  std::memcpy(data, &managed, sizeof managed);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuImportExternalMemory(CUexternalMemory* memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*) {
+  return made(memory);
+}
+API CUresult cuDestroyExternalMemory(CUexternalMemory) { return done(); }
+API CUresult cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp*) {
+  return made(handle);
+}
+API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void*, CUmemAllocationHandleType) {
+  return made(handle);
+}
+API CUresult cuMemMap(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long) { return done(); }
+API CUresult cuMemUnmap(CUdeviceptr, size_t) { return done(); }
+API CUresult cuMemRelease(CUmemGenericAllocationHandle) { return done(); }
+API CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle) { return made(event); }
+API CUresult cuEventDestroy_v2(CUevent) { return done(); }
+API CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) { return done(); }
+API CUresult cuStreamBeginCapture_v2_ptsz(CUstream, CUstreamCaptureMode) { return done(); }
+API CUresult cuStreamEndCapture(CUstream, CUgraph*) { return done(); }
+API CUresult cuStreamEndCapture_ptsz(CUstream, CUgraph*) { return done(); }
+API CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = state.still_capturing.load() != 0 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamDestroy_v2(CUstream) { return done(); }
+
 API CUresult cuMemsetD8_v2(CUdeviceptr, unsigned char, size_t) { return CUDA_ERROR_INVALID_VALUE; }
 
 API CUresult cuGetErrorName(CUresult, const char** name) {

@@ -13,6 +13,10 @@ struct FakeState {
   std::atomic<std::uint64_t> initialised;
   std::atomic<std::uint32_t> block;               // while 1, cuModuleLoadData and cuStreamSynchronize do not return
   std::atomic<std::uint32_t> blocked;             // how many calls are in that state
+  std::atomic<std::uint32_t> fail;                // while 1, calls that make or destroy something fail
+  std::atomic<std::uint32_t> still_capturing;     // what cuStreamIsCapturing says
+  std::atomic<std::uint64_t> managed_alive;       // the one managed pointer that has not been freed
+  std::uint64_t handles;                          // how many handles were made
   std::uint64_t launch_arguments[11];
   float parameter;
   std::int32_t parameter_offset;
