@@ -24,7 +24,6 @@ constexpr std::uint32_t kSlots = 16384;
 constinit Slot slots[kSlots];
 constinit std::atomic<std::uint32_t> slot_limit{kSlots};
 constinit std::atomic<std::uint32_t> slots_in_use{0};  // every slot ever claimed has a lower index
-constinit std::atomic<std::uint32_t> first_free{0};    // a hint
 constinit std::atomic<std::uint32_t> overflow{0};      // threads inside that found no slot
 constinit std::atomic<std::int32_t> process{0};        // whose slots these are
 constinit std::atomic<std::uint32_t> exit_key_made{0};
@@ -45,7 +44,6 @@ void adopt_process() {
     }
   }
   overflow.store(0, std::memory_order_relaxed);
-  first_free.store(0, std::memory_order_relaxed);
   open();
 }
 
@@ -54,8 +52,6 @@ void release_at_exit(void* value) {
   detail::thread.slot = nullptr;
   slot->call.store(nullptr, std::memory_order_release);
   slot->owner_tid.store(0, std::memory_order_release);
-  const auto index = static_cast<std::uint32_t>(slot - slots);
-  if (index < first_free.load(std::memory_order_relaxed)) first_free.store(index, std::memory_order_relaxed);
 }
 
 // Made at the first gated call, never at load time.
@@ -74,12 +70,13 @@ bool exit_key_ready() {
   return state == kMade;
 }
 
-Slot* claim_from(std::uint32_t start, std::int32_t tid) {
+// Always the lowest free one: as many slots are ever touched as threads live at once.
+Slot* claim_free(std::int32_t tid) {
   const std::uint32_t limit = slot_limit.load(std::memory_order_relaxed);
-  for (std::uint32_t i = start; i < limit; ++i) {
+  for (std::uint32_t i = 0; i < limit; ++i) {
     std::int32_t nobody = 0;
+    if (slots[i].owner_tid.load(std::memory_order_relaxed) != 0) continue;
     if (!slots[i].owner_tid.compare_exchange_strong(nobody, tid, std::memory_order_acq_rel)) continue;
-    first_free.store(i + 1, std::memory_order_relaxed);
     std::uint32_t used = slots_in_use.load(std::memory_order_relaxed);
     while (used <= i && !slots_in_use.compare_exchange_weak(used, i + 1, std::memory_order_acq_rel)) {
     }
@@ -95,18 +92,16 @@ void release_dead() {
     if (tid == 0 || thread::alive(tid)) continue;
     slots[i].call.store(nullptr, std::memory_order_relaxed);
     slots[i].owner_tid.compare_exchange_strong(tid, 0, std::memory_order_acq_rel);
-    first_free.store(0, std::memory_order_relaxed);
   }
 }
 
 Slot* claim_slot() {
   if (!exit_key_ready()) return nullptr;
   const std::int32_t tid = thread::id();
-  Slot* slot = claim_from(first_free.load(std::memory_order_relaxed), tid);
-  if (slot == nullptr) slot = claim_from(0, tid);
+  Slot* slot = claim_free(tid);
   if (slot == nullptr) {
     release_dead();
-    slot = claim_from(0, tid);
+    slot = claim_free(tid);
   }
   if (slot != nullptr && ::pthread_setspecific(exit_key, slot) != 0) {
     slot->owner_tid.store(0, std::memory_order_release);
