@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from pathlib import Path
 
 from api.families import NAMES, family_of
 from api.model import Answer, Function
@@ -16,6 +17,13 @@ def functions() -> tuple[Function, ...]:
     for family in NAMES:
         found += importlib.import_module(f"api.seed.functions_{family}").FUNCTIONS
     return tuple(sorted(found, key=lambda function: function.name))
+
+
+@cache
+def exported_symbols() -> tuple[str, ...]:
+    """The symbols that a real driver 580 exports, as read from it (`api/exports_580.txt`)."""
+    lines = Path(__file__).with_name("exports_580.txt").read_text().splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @cache

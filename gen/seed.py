@@ -12,17 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from api.families import FAMILIES, family_of
+from api.load import exported_symbols
 from api.model import Alias, Enum, Function, Group, Record
 from gen.answers import join
 from gen.headers import Headers
 
 API = Path(__file__).resolve().parent.parent / "api"
 HEAD = '"""{what}. Seeded by `python -m gen.seed` from driver API {version}; do not edit."""\n\n'
-
-
-def exported_symbols() -> list[str]:
-    """The symbols that a real driver 580 exports, in alphabetical order."""
-    return [line for line in (API / "exports_580.txt").read_text().splitlines() if line and line[0] != "#"]
 
 
 def _strings(items: Iterable[str]) -> str:

@@ -11,9 +11,8 @@ from api.doors import door_of
 from api.effects import EFFECTS, MEANING, effect_of
 from api.families import FAMILIES, family_of
 from api.hooks import HOOKS
-from api.load import answers, functions
+from api.load import answers, exported_symbols, functions
 from api.seed.enums import ENUMS
-from gen.seed import exported_symbols
 from tests.conftest import REPOSITORY
 from torpor import paths
 
