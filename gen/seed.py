@@ -54,7 +54,8 @@ def _type_text(item: Alias | Enum | Record) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# ruff: noqa: E501\n" + text)
+    too_long = any(len(line) > 120 for line in text.splitlines())
+    path.write_text("# ruff: noqa: E501\n" + text if too_long else text)
 
 
 def write_types(headers: Headers, version: str) -> None:

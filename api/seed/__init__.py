@@ -1,2 +1,1 @@
-# ruff: noqa: E501
 """The machine-seeded part of the API data; `python -m gen.seed` rewrites it."""

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Functions of the event family: events. Seeded by `python -m gen.seed` from driver API 13000; do not edit."""
 
 from api.model import Function

@@ -38,7 +38,8 @@ void set_slot(std::uint32_t index, void* address) {
 }
 
 void publish(void* handle, void* const (&addresses)[kSymbols]) {
-  void* const absent = reinterpret_cast<void*>(handle != nullptr ? torpor_answer_not_supported : torpor_answer_no_device);
+  auto* const answer = handle != nullptr ? torpor_answer_not_supported : torpor_answer_no_device;
+  void* const absent = reinterpret_cast<void*>(answer);
   library = handle;
   known_count = 0;
   for (std::uint32_t i = 0; i < kSymbols; ++i) {
@@ -80,8 +81,8 @@ bool load_table() {
 
 Symbol symbol_at(const void* address, const char* base) {
   const Known* const end = by_address + known_count;
-  const Known* at =
-      std::lower_bound<const Known*>(by_address, end, address, [](const Known& one, const void* value) { return one.address < value; });
+  const Known* at = std::lower_bound<const Known*>(
+      by_address, end, address, [](const Known& one, const void* value) { return one.address < value; });
   if (at == end || at->address != address) return Symbol::kCount;
   const std::size_t length = base != nullptr ? std::strlen(base) : 0;
   for (const Known* same = at; length != 0 && same != end && same->address == address; ++same) {

@@ -139,7 +139,8 @@ void forked() {
   std::thread closer([] { CHECK(!gate::close(300).drained); });
   while (!gate::is_closed()) std::this_thread::yield();
   for (const bool raw : {false, true}) {
-    const pid_t child = raw ? static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)) : ::fork();
+    const long made = raw ? ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) : ::fork();
+    const auto child = static_cast<pid_t>(made);
     if (child == 0) {
       if (raw) gate::after_fork();
       { const Scope scope("cuLaunchKernel"); }
