@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <sys/mman.h>
 
 #include "process.h"
 
@@ -29,6 +30,22 @@ void check_pitches(const Region& region, const Extent& extent) {
   require(extent.layers == 1 || region.slice >= (extent.rows - 1) * region.pitch + extent.width);
 }
 
+// Whether the page of an address is part of the process' address space.
+bool present(uint64_t address) {
+  unsigned char resident;
+  return mincore(reinterpret_cast<void*>(address & ~uint64_t{4095}), 1, &resident) == 0;
+}
+
+// Memory that the driver does not know is the program's affair, but not when there is none.
+void check_pageable(const Region& region, uint64_t size) {
+  require(region.side != Side::device);
+  for (uint64_t address : {region.address, region.address + size - 1}) {
+    AllocationRef known = process().memory.at(address);
+    require(!known || !known->on_device());  // a device range that ends too early, or begins too late
+    require(!process().virtual_memory.reserved(address) && present(address));
+  }
+}
+
 End resolve(const Region& region, const Extent& extent, const Device& user) {
   check_pitches(region, extent);
   const uint64_t size = span_of(region, extent);
@@ -36,9 +53,7 @@ End resolve(const Region& region, const Extent& extent, const Device& user) {
   End end;
   end.parts = process().memory.covering(region.address, size);
   if (end.parts.empty()) {
-    // Nothing the driver knows may begin here and end in the void; plain host memory is the program's affair.
-    AllocationRef begins = process().memory.at(region.address);
-    require(region.side != Side::device && (!begins || !begins->on_device()));
+    check_pageable(region, size);
     end.pageable = true;
     return end;
   }

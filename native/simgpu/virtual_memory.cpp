@@ -71,6 +71,11 @@ void VirtualMemory::free_reservation(uint64_t base, uint64_t size) {
   munmap(pointer(base), size);
 }
 
+bool VirtualMemory::reserved(uint64_t address) const {
+  auto next = reservations_.upper_bound(address);
+  return next != reservations_.begin() && address - std::prev(next)->first < std::prev(next)->second;
+}
+
 CUmemGenericAllocationHandle VirtualMemory::add(std::shared_ptr<Block> block) {
   block->handle_references = 1;
   CUmemGenericAllocationHandle handle = block->id;

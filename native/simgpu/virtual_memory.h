@@ -58,6 +58,8 @@ class VirtualMemory {
   uint64_t reserve(uint64_t size, uint64_t alignment, uint64_t hint);
   void free_reservation(uint64_t base, uint64_t size);
 
+  bool reserved(uint64_t address) const;
+
   CUmemGenericAllocationHandle add(std::shared_ptr<Block> block);  // with one reference
   std::shared_ptr<Block> find(CUmemGenericAllocationHandle handle) const;
   void retain(const std::shared_ptr<Block>& block);
