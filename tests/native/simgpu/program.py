@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,11 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 class Program:
-    """A running worker. `call` gives the status and the outputs, `ok` insists on success."""
+    """A running worker, started by the command `inside` if one is given. `call` gives the status and the outputs, `ok` insists on success."""
 
-    def __init__(self, folder: Path, **env: str) -> None:
+    def __init__(self, folder: Path, inside: Sequence[str] = (), **env: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(REPOSITORY / "tests/native/simgpu/worker.py")],
+            [*inside, sys.executable, str(REPOSITORY / "tests/native/simgpu/worker.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
