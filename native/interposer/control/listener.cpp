@@ -38,7 +38,7 @@ Descriptor listen_at(const std::string& path) {
     errno = ENAMETOOLONG;
     return {};
   }
-  Descriptor socket = moved_up(Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
+  Descriptor socket = moved_up(Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
   if (!socket) return {};
   ::unlink(path.c_str());
   ::fchmod(socket.get(), 0700);

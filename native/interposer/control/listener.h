@@ -10,7 +10,7 @@ namespace torpor::control {
 // The same descriptor at a high number, so that the numbers which the program's own files get do not change.
 Descriptor moved_up(Descriptor low);
 
-// A listening SOCK_SEQPACKET socket at `path`, mode 0700, in place of what was there; empty with errno set when the
+// A listening, non-blocking SOCK_SEQPACKET socket at `path`, mode 0700, in place of what was there; empty with errno set when the
 // system gives none.
 Descriptor listen_at(const std::string& path);
 

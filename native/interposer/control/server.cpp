@@ -42,9 +42,10 @@ Server& server() {
   return *instance;
 }
 
-// Waits for the next request without holding anything.
-bool readable(int connection) {
-  pollfd wanted{connection, POLLIN, 0};
+// Waits for the next request or connection without holding anything. accept() itself would not do: it takes the lowest
+// free descriptor number before it waits, and the program's next file would get another number than without us.
+bool readable(int socket) {
+  pollfd wanted{socket, POLLIN, 0};
   int ready;
   do {
     ready = ::poll(&wanted, 1, -1);
@@ -95,7 +96,7 @@ void serve(Descriptor connection, Operations& operations) {
 
 // What accept() says when it may work again later, with the same socket.
 bool passing_trouble(int error) {
-  return error == EINTR || error == ECONNABORTED || error == EMFILE || error == ENFILE || error == ENOMEM ||
+  return error == EINTR || error == EAGAIN || error == ECONNABORTED || error == EMFILE || error == ENFILE || error == ENOMEM ||
          error == ENOBUFS;
 }
 
@@ -103,12 +104,13 @@ void body() {
   Server& self = server();
   static auto* const operations = new Operations;
   for (;;) {
+    readable(self.listener);
     Descriptor connection(::accept4(self.listener, nullptr, nullptr, SOCK_CLOEXEC));
     const int error = connection ? 0 : errno;
     if (connection) {
       connection = moved_up(std::move(connection));
       if (may_talk(connection.get())) serve(std::move(connection), *operations);
-    } else if (error != EINTR) {
+    } else if (error != EINTR && error != EAGAIN) {
       thread::sleep_microseconds(100000);
     }
     const bool ours = bound_to(self.listener, self.path);
