@@ -108,15 +108,15 @@ def checkout() -> Path | None:
 def native_dir() -> Path | None:
     """Folder with the built `libcuda.so.1` (interposer) and `sim/libcuda.so.1` (software GPU), or None.
 
-    `TORPOR_NATIVE` chooses another build. Otherwise each folder of the package is tried: an editable install keeps
-    the Python sources in the tree and the built libraries in site-packages.
+    `TORPOR_NATIVE` chooses another build. Otherwise they lie in the package; with an editable install the Python
+    sources stay in the tree, and the built libraries are where an ordinary install would have put the package.
     """
     chosen = os.environ.get("TORPOR_NATIVE")
     if chosen:
         return Path(os.path.abspath(chosen))
-    package = sys.modules["torpor"]
-    for folder in package.__path__:
-        native = Path(folder) / "native"
+    installed = [os.path.join(folder, "torpor") for folder in sys.path if folder]
+    for package in [*sys.modules["torpor"].__path__, *installed]:
+        native = Path(package, "native")
         if (native / "libcuda.so.1").is_file():
             return native
     return None

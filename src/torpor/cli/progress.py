@@ -13,6 +13,7 @@ from torpor.keeper.messages import Progress
 
 QUIET_SECONDS = 0.5
 LINE_SECONDS = 2.0
+SHORT_SECONDS = 0.1
 
 
 class Display(Protocol):
@@ -56,7 +57,7 @@ def moved(event: Progress) -> str:
 
 
 class Lines:
-    """One line at each step's end, and one every two seconds while a step moves bytes."""
+    """One line at the end of each step that is worth one, and one every two seconds while a step moves bytes."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -64,7 +65,11 @@ class Lines:
 
     def show(self, event: Progress) -> None:
         now = time.monotonic()
-        if event.event != "end" and (not event.bytes or now - self._last < LINE_SECONDS):
+        if event.event == "end":
+            wanted = event.seconds >= SHORT_SECONDS
+        else:
+            wanted = bool(event.bytes) and now - self._last >= LINE_SECONDS
+        if not wanted:
             return
         self._last = now
         print(f"{self._label}: {event.phase} {moved(event)}", file=sys.stderr, flush=True)
