@@ -70,8 +70,7 @@ def timeout(milliseconds: int) -> dict[str, str]:
 
 def gpu_map(program: Program, *pairs: tuple[bytes, bytes]) -> dict[str, str]:
     """A CUcheckpointRestoreArgs whose pairs lie in the program's memory."""
-    raw = b"".join(old + new for old, new in pairs)
-    place = program.python(f"(kept.append(ctypes.create_string_buffer(bytes.fromhex('{raw.hex()}'))), ctypes.addressof(kept[-1]))[1]")
+    place = program.place(b"".join(old + new for old, new in pairs))
     return given(struct.pack("<QI", place, len(pairs)) + bytes(52 - 8) + bytes(8))
 
 
@@ -127,7 +126,7 @@ def test_a_checkpointed_process_is_an_ordinary_one(start: Start, keeper: Keeper)
     mapped = Mapping(job, 64 * MIB)
     job.ok("cuMemsetD8_v2", mapped.address, 1, 32 * MIB)
     keeper.take_down(job.pid)
-    files = {os.readlink(entry) for entry in Path(f"/proc/{job.pid}/fd").iterdir()}
+    files = {str(entry.readlink()) for entry in Path(f"/proc/{job.pid}/fd").iterdir()}
     assert {f for f in files if "simgpu" in f} == {"/memfd:torpor-simgpu-mailbox (deleted)"}
     maps = Path(f"/proc/{job.pid}/maps").read_text()
     assert "torpor-simgpu-block" not in maps
@@ -156,7 +155,9 @@ def test_calls_wait_while_locked_and_questions_do_not(start: Start, keeper: Keep
 
 
 def in_futex(pid: int) -> bool:
-    return "futex" in Path(f"/proc/{pid}/wchan").read_text() or Path(f"/proc/{pid}/syscall").read_text().startswith("202 ")
+    return "futex" in Path(f"/proc/{pid}/wchan").read_text() or Path(f"/proc/{pid}/syscall").read_text().startswith(
+        "202 "
+    )
 
 
 def test_locking_waits_for_the_streams_and_gives_up_in_time(start: Start, keeper: Keeper) -> None:
@@ -170,7 +171,7 @@ def test_locking_waits_for_the_streams_and_gives_up_in_time(start: Start, keeper
     address = job.allocate(16)  # calls go on
     job.ok("cuMemsetD8Async", address, 1, 16, stream)
     keeper.program.begin("cuCheckpointProcessLock", job.pid, None)
-    job.python(f"poke({flag}, '01000000')")
+    job.poke(flag, b"\1\0\0\0")
     assert keeper.program.finish() == SUCCESS
     assert job.status("cuStreamQuery", stream) == SUCCESS
     assert keeper.step("Unlock", job.pid) == SUCCESS
@@ -262,7 +263,8 @@ def test_processes_without_a_driver(start: Start, keeper: Keeper) -> None:
     child = job.python("(lambda pid: pid if pid else (os.read(0, 1), os._exit(0)))(os.fork())")
     plain = start()
     assert plain.python("1") == 1
-    for pid, expected in ((2**22 + 5, INVALID_VALUE), (-1, INVALID_VALUE), (plain.pid, NOT_INITIALIZED), (child, NOT_INITIALIZED)):
+    nowhere = {2**22 + 5: INVALID_VALUE, -1: INVALID_VALUE}
+    for pid, expected in {**nowhere, plain.pid: NOT_INITIALIZED, child: NOT_INITIALIZED}.items():
         assert keeper.step("Lock", pid) == expected
         assert keeper.program.status("cuCheckpointProcessGetState", pid, out(4)) == expected
     assert keeper.state(job.pid) == RUNNING
@@ -288,7 +290,7 @@ def test_a_keeper_that_dies_in_a_step_does_not_block_the_next(start: Start, keep
     first.program.begin("cuCheckpointProcessLock", job.pid, None)
     eventually(lambda: in_futex(first.program.pid))
     first.program.kill()
-    job.python(f"poke({flag}, '01000000')")
+    job.poke(flag, b"\1\0\0\0")
     eventually(lambda: keeper.state(job.pid) == LOCKED)
     assert keeper.step("Unlock", job.pid) == SUCCESS
 

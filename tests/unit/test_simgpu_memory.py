@@ -138,7 +138,9 @@ def plane(source: int, target: int, width: int, height: int, **at: int) -> dict[
     return given(struct.pack("<QQQQQQQ QQQQQQQ QQ", *sides, width, height))
 
 
-def box(source: int, target: int, extent: tuple[int, int, int], pitches: tuple[int, int], heights: tuple[int, int]) -> dict[str, str]:
+def box(
+    source: int, target: int, extent: tuple[int, int, int], pitches: tuple[int, int], heights: tuple[int, int]
+) -> dict[str, str]:
     """A CUDA_MEMCPY3D between device addresses."""
     sides = b""
     for address, pitch, height in zip((source, target), pitches, heights, strict=True):
@@ -189,7 +191,7 @@ def test_random_copies_between_all_kinds(start: Start) -> None:
     size = 64 << 10
     mapped = Mapping(program, 2 * MIB)
     pageable = program.number("cuMemHostAlloc", out(8), 2 * size, 0)
-    registered = program.python(f"(kept.append(ctypes.create_string_buffer({size})), ctypes.addressof(kept[-1]))[1]")
+    registered = program.place(bytes(size))
     program.ok("cuMemHostRegister_v2", registered, size, 0)
     places = [
         program.allocate(size),
@@ -224,7 +226,7 @@ def test_host_memory(start: Start) -> None:
     pinned = program.number("cuMemHostAlloc", out(8), 10000, 3)
     assert program.number("cuMemHostGetDevicePointer_v2", out(8), pinned, 0) == pinned
     assert program.number("cuMemHostGetFlags", out(4), pinned) == 3
-    program.python(f"poke({pinned}, '0102')")
+    program.poke(pinned, b"\1\2")
     assert program.read(pinned, 3) == b"\1\2\0"
     assert program.status("cuMemHostRegister_v2", pinned, 4096, 0) == 712
     assert program.status("cuMemHostUnregister", pinned) == 713
@@ -257,7 +259,9 @@ def test_pointer_attributes_tell_the_kinds_apart(start: Start) -> None:
     assert program.status("cuPointerGetAttribute", out(8), 9999, linear) == INVALID_VALUE
     # An unknown address is no error for the call that asks for several at once.
     types = program.number("cuMemHostAlloc", out(8), 16, 0)
-    program.ok("cuPointerGetAttributes", 1, given(struct.pack("<i", MEMORY_TYPE)), given(struct.pack("<Q", types)), 0x1234)
+    program.ok(
+        "cuPointerGetAttributes", 1, given(struct.pack("<i", MEMORY_TYPE)), given(struct.pack("<Q", types)), 0x1234
+    )
     assert program.python(f"peek({types}, 4)") == "00000000"
 
 

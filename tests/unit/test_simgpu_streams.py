@@ -38,9 +38,7 @@ class Busy:
         program.ok("cuStreamWaitValue32_v2", self.stream, self.flag, 1, EQUAL)
 
     def release(self) -> None:
-        with open(f"/proc/{self.program.pid}/mem", "r+b", buffering=0) as memory:
-            memory.seek(self.flag)
-            memory.write(struct.pack("<I", 1))
+        self.program.poke(self.flag, struct.pack("<I", 1))
 
 
 def finished(program: Program, stream: int) -> bool:
@@ -210,9 +208,9 @@ def test_pinned_copies_return_at_once_and_pageable_ones_are_done(start: Start) -
     pinned = program.number("cuMemHostAlloc", out(8), MIB, 0)
     program.ok("cuMemcpyHtoDAsync_v2", address, pinned, MIB, busy.stream)
     # Small pageable sources are taken along: what the caller does to them afterwards does not matter.
-    source = program.python("(kept.append(ctypes.create_string_buffer(b'before')), ctypes.addressof(kept[-1]))[1]")
+    source = program.place(b"before")
     program.ok("cuMemcpyHtoDAsync_v2", address, source, 6, busy.stream)
-    program.python(f"poke({source}, b'after!'.hex())")
+    program.poke(source, b"after!")
     program.begin("cuMemcpyDtoHAsync_v2", out(6), address, 6, busy.stream)  # into pageable memory: waits
     busy.release()
     status, outputs = program.receive()

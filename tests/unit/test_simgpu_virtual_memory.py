@@ -239,16 +239,9 @@ def test_unmapping_waits_for_work_on_the_range(start: Start) -> None:
     program.ok("cuStreamWaitValue32_v2", stream, flag, 1, 0)
     program.ok("cuMemsetD8Async", mapped.address, 7, BLOCK, stream)
     program.begin("cuMemUnmap", mapped.address, BLOCK)
-    poke_from_outside(program, flag, 1)
+    program.poke(flag, struct.pack("<I", 1))
     assert program.finish() == SUCCESS
     program.ok("cuStreamSynchronize", stream)
-
-
-def poke_from_outside(program: Program, address: int, value: int) -> None:
-    """Write a word into a program that is busy in a call."""
-    with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as memory:
-        memory.seek(address)
-        memory.write(struct.pack("<I", value))
 
 
 def test_many_blocks(start: Start) -> None:

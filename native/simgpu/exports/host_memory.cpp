@@ -79,6 +79,10 @@ SIM_API(cuMemHostRegister_v2, change, (void* pointer, size_t size, unsigned flag
   enrol(pointer, size, flags);
 }
 
+SIM_API(cuMemHostRegister, change, (void* pointer, size_t size, unsigned flags), (pointer, size, flags)) {
+  enrol(pointer, size, flags);
+}
+
 SIM_API(cuMemHostUnregister, wait, (void* pointer), (pointer)) {
   require(pointer != nullptr);
   withdraw(pointer, Kind::registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);

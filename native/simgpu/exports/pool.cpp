@@ -15,6 +15,11 @@ Device& device_of(const CUmemLocation& location) {
   return process().device(location.id);
 }
 
+void make_current(Device& device, std::shared_ptr<Pool> pool) {
+  require(&pool->device == &device);
+  device.current_pool = std::move(pool);
+}
+
 // Usable at once: new memory needs no order with earlier work of the stream.
 CUdeviceptr allocate(size_t size, const std::shared_ptr<Pool>& pool, CUstream stream, DefaultStream zero) {
   require(size != 0);
@@ -62,10 +67,27 @@ SIM_API(cuDeviceGetMemPool, query, (CUmemoryPool* out, CUdevice device), (out, d
 }
 
 SIM_API(cuDeviceSetMemPool, change, (CUdevice ordinal, CUmemoryPool handle), (ordinal, handle)) {
-  Device& device = process().device(ordinal);
-  std::shared_ptr<Pool> pool = named(handle);
-  require(&pool->device == &device);
-  device.current_pool = std::move(pool);
+  make_current(process().device(ordinal), named(handle));
+}
+
+// The same by location, as newer programs ask. Only devices have pools here.
+
+SIM_API(cuMemGetDefaultMemPool, query, (CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type),
+        (out, location, type)) {
+  require(out != nullptr && location != nullptr && type == CU_MEM_ALLOCATION_TYPE_PINNED);
+  *out = device_of(*location).default_pool->handle();
+}
+
+SIM_API(cuMemGetMemPool, query, (CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type),
+        (out, location, type)) {
+  require(out != nullptr && location != nullptr && type == CU_MEM_ALLOCATION_TYPE_PINNED);
+  *out = device_of(*location).current_pool->handle();
+}
+
+SIM_API(cuMemSetMemPool, change, (CUmemLocation* location, CUmemAllocationType type, CUmemoryPool handle),
+        (location, type, handle)) {
+  require(location != nullptr && type == CU_MEM_ALLOCATION_TYPE_PINNED);
+  make_current(device_of(*location), named(handle));
 }
 
 SIM_API(cuMemPoolCreate, change, (CUmemoryPool* out, const CUmemPoolProps* properties), (out, properties)) {

@@ -38,7 +38,10 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 class Program:
-    """A running worker, started by the command `inside` if one is given. `call` gives the status and the outputs, `ok` insists on success."""
+    """A running worker, started by the command `inside` if one is given.
+
+    `call` gives the status and the outputs, `ok` insists on success.
+    """
 
     def __init__(self, folder: Path, inside: Sequence[str] = (), **env: str) -> None:
         self.process = subprocess.Popen(
@@ -89,6 +92,17 @@ class Program:
     def python(self, expression: str) -> Any:
         self.send(python=expression)
         return self.receive()
+
+    def place(self, data: bytes) -> int:
+        """The address of these bytes in pageable memory of the program, for as long as it lives."""
+        kept = f"kept.append(ctypes.create_string_buffer(bytes.fromhex('{data.hex()}'), {len(data)}))"
+        return int(self.python(f"({kept}, ctypes.addressof(kept[-1]))[1]"))
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Write into the program's memory from outside, also while it is busy in a call."""
+        with Path(f"/proc/{self.pid}/mem").open("r+b", buffering=0) as memory:
+            memory.seek(address)
+            memory.write(data)
 
     def forked(self, name: str, *args: Any) -> int:
         """The status of a call made in a forked child."""

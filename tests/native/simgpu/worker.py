@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 called: list[int] = []  # numbers of the callbacks that ran, in order
@@ -29,10 +30,6 @@ def peek(address: int, size: int) -> str:
     return ctypes.string_at(address, size).hex()
 
 
-def poke(address: int, data: str) -> None:
-    ctypes.memmove(address, bytes.fromhex(data), len(data) // 2)
-
-
 def adopt(pid: int, fd: int) -> int:
     """Another process' descriptor, as if it had been sent."""
     return os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
@@ -42,7 +39,7 @@ def descriptors() -> dict[str, str]:
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
-            found[name] = os.readlink(f"/proc/self/fd/{name}")
+            found[name] = str(Path(f"/proc/self/fd/{name}").readlink())
         except FileNotFoundError:
             pass  # the listing's own
     return found
