@@ -114,7 +114,7 @@ def native_dir() -> Path | None:
     chosen = os.environ.get("TORPOR_NATIVE")
     if chosen:
         return Path(os.path.abspath(chosen))
-    installed = [os.path.join(folder, "torpor") for folder in sys.path if folder]
+    installed = [Path(folder, "torpor") for folder in sys.path if folder]
     for package in [*sys.modules["torpor"].__path__, *installed]:
         native = Path(package, "native")
         if (native / "libcuda.so.1").is_file():
