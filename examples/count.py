@@ -1,8 +1,8 @@
 """Count on the GPU: a small program for trying Torpor out. It knows nothing of Torpor.
 
-The counter lives in device memory, and so does a trail of every number it passed: tick k reads the counter back, writes
-k + 1, fills the next page of the trail with it, and checks a page written long before. A line is printed per tick, so one
-sees at once whether a woken program stands where it was put to sleep, with all its memory.
+The counter lives in device memory, and so does a trail of every number it passed: tick k reads the counter back,
+writes k + 1, fills the next page of the trail with it, and checks a page written long before. A line is printed per
+tick, so one sees at once whether a woken program stands where it was put to sleep, with all its memory.
 
 Needs `cuda-bindings` only. Runs no kernels (memset and copies), so it runs on Torpor's software GPU too.
 """

@@ -115,8 +115,8 @@ def native_dir() -> Path | None:
     if chosen:
         return Path(os.path.abspath(chosen))
     installed = [Path(folder, "torpor") for folder in sys.path if folder]
-    for package in [*sys.modules["torpor"].__path__, *installed]:
-        native = Path(package, "native")
+    for package in [*map(Path, sys.modules["torpor"].__path__), *installed]:
+        native = package / "native"
         if (native / "libcuda.so.1").is_file():
             return native
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from conftest import Reference, command, output, wait_for_line
+from tests.gpu.conftest import Reference, command, output, wait_for_line
 
 import torpor
 
