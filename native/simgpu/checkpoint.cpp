@@ -75,6 +75,8 @@ void book_linear_memory(Process& self) {
   }
 }
 
+MappedMailbox* own_mailbox = nullptr;  // never destroyed: its thread lives as long as the process
+
 CUresult carry_out(Mailbox& mailbox) {
   try {
     switch (mailbox.request.step) {
@@ -122,9 +124,12 @@ CUresult carry_out(Mailbox& mailbox) {
 }  // namespace
 
 void serve_checkpoints() {
-  auto* mailbox = new MappedMailbox(MappedMailbox::make());  // for the life of the process
+  own_mailbox = new MappedMailbox(MappedMailbox::make());
+  MappedMailbox* mailbox = own_mailbox;
   start_own_thread("torpor-sim", [mailbox] { serve(*mailbox->operator->()); });
 }
+
+void stop_serving_in_child() { own_mailbox->abandon(); }
 
 void lock_process(Mailbox& mailbox) {
   Process& self = process();
@@ -167,7 +172,8 @@ void checkpoint_process(Mailbox& mailbox) {
     for (const auto& block : blocks) block->settle(true);
     throw;
   }
-  for (auto& [device, bytes] : residual_bytes(self, blocks)) device->to_host.carry(bytes, device->spec.link, Clock::now());
+  for (auto& [device, bytes] : residual_bytes(self, blocks))
+    device->to_host.carry(bytes, device->spec.link, Clock::now());
   self.virtual_memory.hide_mappings(self.memory);
   for (const auto& block : blocks) block->settle(false);
   self.ledger.leave();
@@ -193,7 +199,8 @@ void restore_process(Mailbox& mailbox) {
     exchange_specs(self, specs);
     throw;
   }
-  for (auto& [device, bytes] : residual_bytes(self, blocks)) device->to_device.carry(bytes, device->spec.link, Clock::now());
+  for (auto& [device, bytes] : residual_bytes(self, blocks))
+    device->to_device.carry(bytes, device->spec.link, Clock::now());
   for (const auto& block : blocks) block->settle(true);
   mailbox.state = CU_PROCESS_STATE_LOCKED;
 }

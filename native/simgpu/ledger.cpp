@@ -163,8 +163,10 @@ bool Ledger::attach() {
   unavailable_ = true;
   Descriptor fd = moved_high(Descriptor(open(ledger_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)));
   struct stat found{};
-  if (!fd || fstat(fd.get(), &found) != 0 || found.st_uid != geteuid() || !lock_byte(fd.get(), 0, F_WRLCK, true)) return false;
-  if (static_cast<uint64_t>(found.st_size) < sizeof(LedgerFile) && ftruncate(fd.get(), sizeof(LedgerFile)) != 0) return false;
+  if (!fd || fstat(fd.get(), &found) != 0 || found.st_uid != geteuid()) return false;
+  if (!lock_byte(fd.get(), 0, F_WRLCK, true)) return false;
+  bool small = static_cast<uint64_t>(found.st_size) < sizeof(LedgerFile);
+  if (small && ftruncate(fd.get(), sizeof(LedgerFile)) != 0) return false;
   void* at = mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return false;
   auto* file = static_cast<LedgerFile*>(at);
@@ -194,6 +196,11 @@ void Ledger::leave() {
   if (books_ == nullptr) return;
   Books(file_.get(), books_).bury(slot_);
   munmap(std::exchange(books_, nullptr), sizeof(LedgerFile));
+  file_.reset();
+}
+
+void Ledger::abandon() {
+  if (books_ != nullptr) munmap(std::exchange(books_, nullptr), sizeof(LedgerFile));
   file_.reset();
 }
 

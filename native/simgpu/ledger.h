@@ -36,6 +36,9 @@ class Ledger {
   // Gives up the slot, the mapping and the descriptor; what this process held is no longer booked.
   void leave();
 
+  // In a forked child: closes what it inherited; the slot stays the parent's.
+  void abandon();
+
  private:
   bool attach();
   void book(const Uuid& device, uint64_t inode, uint64_t size);

@@ -50,6 +50,9 @@ class MappedMailbox {
   MappedMailbox& operator=(MappedMailbox&&) = delete;
   ~MappedMailbox();
 
+  // Closes the descriptor. For a forked child: the mapping is not there.
+  void abandon() { fd_.reset(); }
+
   Mailbox* operator->() const { return mailbox_; }
   int fd() const { return fd_.get(); }
 

@@ -24,7 +24,8 @@ void collect(const std::string& fd_folder, std::set<uint64_t>& inodes) {
   while (dirent* entry = readdir(fds.get())) {
     char target[64];
     ssize_t length = readlinkat(dirfd(fds.get()), entry->d_name, target, sizeof target);
-    if (length < static_cast<ssize_t>(wanted.size()) || wanted.compare(0, wanted.size(), target, wanted.size()) != 0) continue;
+    bool long_enough = length >= static_cast<ssize_t>(wanted.size());
+    if (!long_enough || wanted.compare(0, wanted.size(), target, wanted.size()) != 0) continue;
     struct stat found{};
     if (fstatat(dirfd(fds.get()), entry->d_name, &found, 0) == 0) inodes.insert(found.st_ino);
   }

@@ -10,10 +10,14 @@ namespace sim {
 
 namespace {
 
-// The child has none of our threads and none of the device memory. As with the driver, nothing works in it.
+// The child has none of our threads and none of the device memory. As with the driver, nothing works in it. It must not
+// keep the parent's memory alive either, so what it inherited is closed.
 void after_fork_in_child() {
   Process& self = process();
   self.forked = true;
+  for (const auto& block : self.virtual_memory.blocks(self.memory)) block->abandon();
+  self.ledger.abandon();
+  stop_serving_in_child();
   self.mutex.unlock();
 }
 

@@ -111,7 +111,8 @@ constexpr uint64_t staged_at_most = uint64_t{64} << 10;  // what the driver take
 
 }  // namespace
 
-void copy(const Region& to, const Region& from, const Extent& extent, CUstream handle, DefaultStream zero, Return when) {
+void copy(const Region& to, const Region& from, const Extent& extent, CUstream handle, DefaultStream zero,
+          Return when) {
   Begun begun;
   {
     Section section;

@@ -41,6 +41,7 @@ class Block {
   const bool imported;
 
   int fd() const { return fd_.get(); }
+  void abandon() { fd_.reset(); }    // in a forked child
   unsigned handle_references = 0;
 
  private:

@@ -14,6 +14,7 @@ from tests.native.simgpu.program import (
     NO_DEVICE,
     NOT_INITIALIZED,
     SUCCESS,
+    Mapping,
     Program,
     Start,
     out,
@@ -162,6 +163,16 @@ def test_a_forked_child_has_no_driver(start: Start) -> None:
     assert program.forked("cuInit", 0) == NOT_INITIALIZED
     assert program.forked("cuMemGetInfo_v2", out(8), out(8)) == NOT_INITIALIZED
     assert program.forked("cuDriverGetVersion", out(4)) == SUCCESS
+    program.allocate(MIB)
+
+
+def test_a_forked_child_holds_nothing(start: Start) -> None:
+    program = start()
+    program.start_up()
+    Mapping(program, 8 * MIB)
+    assert [target for target in program.python("descriptors()").values() if "simgpu" in target] != []
+    program.send(fork={"python": "descriptors()"})
+    assert [target for target in program.receive().values() if "simgpu" in target] == []
     program.allocate(MIB)
 
 

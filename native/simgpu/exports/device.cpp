@@ -105,7 +105,8 @@ SIM_API(cuDeviceGetByPCIBusId, query, (CUdevice* out, const char* text), (out, t
 }
 
 SIM_API(cuDeviceGetTexture1DLinearMaxWidth, query,
-        (size_t* out, CUarray_format, unsigned channels, CUdevice device), (out, CU_AD_FORMAT_FLOAT, channels, device)) {
+        (size_t* out, CUarray_format, unsigned channels, CUdevice device),
+        (out, CU_AD_FORMAT_FLOAT, channels, device)) {
   require(out != nullptr && (channels == 1 || channels == 2 || channels == 4));
   at(device);
   *out = size_t{268435456} / channels;

@@ -29,7 +29,8 @@ SIM_API(cuMemAlloc_v2, change, (CUdeviceptr* out, size_t size), (out, size)) {
 }
 
 SIM_API(cuMemAllocPitch_v2, change,
-        (CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element), (out, pitch, width, height, element)) {
+        (CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element),
+        (out, pitch, width, height, element)) {
   require(out != nullptr && pitch != nullptr && width != 0 && height != 0);
   require(element == 4 || element == 8 || element == 16);
   require(width <= UINT64_MAX - pitch_alignment, CUDA_ERROR_OUT_OF_MEMORY);
@@ -64,7 +65,8 @@ SIM_API(cuMemGetAddressRange_v2, query, (CUdeviceptr* base, size_t* size, CUdevi
   if (size != nullptr) *size = found->size;
 }
 
-SIM_API(cuMemGetInfo_v2, query, (size_t* free, size_t* total), (free, total)) {
+// Not while a checkpoint has locked the process: the books of all processes would be opened again.
+SIM_API(cuMemGetInfo_v2, change, (size_t* free, size_t* total), (free, total)) {
   require(free != nullptr && total != nullptr);
   const DeviceSpec& spec = current_context()->device.spec;
   uint64_t used = process().ledger.used(spec.uuid);
