@@ -33,6 +33,7 @@ class Segment:
     address: int
     key: Key
     users: int = 0
+    to_keep: bool = False
 
     def view(self, length: int = SEGMENT) -> memoryview:
         return hostmem.view(self.address, length)
@@ -52,7 +53,8 @@ class Figures:
 class Pool:
     """Threads share it. `pin` and `unpin` register memory with the driver.
 
-    `limit` bounds the bytes that are free or lent: what a client keeps in images is bounded by the file system alone.
+    `limit` bounds the bytes that are free or lent to be given back: what is lent to be kept in images, and what is
+    kept there, is bounded by the file system alone.
     """
 
     folder: Path
@@ -82,33 +84,34 @@ class Pool:
             while True:
                 if self._free:
                     segment = self._free.pop()
-                    self._lent.add(segment)
+                    self._lend(segment, to_keep)
                     return segment
                 if to_keep or self._owned() < max(self.limit, SEGMENT):
                     break
                 self._changed.wait()
-            self._making += 1
-            self._number += 1
-            path = self.folder / f"{self._number:06d}.seg"
+            self._making += not to_keep
+            path = self._next_path()
+        segment = None
         try:
             segment = self._make(path)
+            return segment
         finally:
             with self._changed:
-                self._making -= 1
+                self._making -= not to_keep
+                if segment is not None:
+                    self._lend(segment, to_keep)
                 self._changed.notify()
-        with self._changed:
-            self._lent.add(segment)
-        return segment
 
     def release(self, segment: Segment) -> None:
         """Give a lent segment back; beyond the limit it goes for good."""
         with self._changed:
             self._lent.discard(segment)
-            if self._owned() < self.limit:
+            kept = self._owned() < self.limit
+            if kept:
                 self._free.append(segment)
-                self._changed.notify()
-                return
-        self._drop(segment, remove=True)
+            self._changed.notify()
+        if not kept:
+            self._drop(segment, remove=True)
 
     def take(self, segment: Segment, destination: Path) -> None:
         """Rename a lent segment's file to `destination`, on the same file system, and remember its mapping."""
@@ -147,8 +150,7 @@ class Pool:
             segment = self._kept.get(key)
             if segment is None or segment.users or status.st_nlink != 1 or self._owned() >= self.limit:
                 return False
-            self._number += 1
-            home = self.folder / f"{self._number:06d}.seg"
+            home = self._next_path()
             os.rename(path, home)
             segment.path = home
             del self._kept[key]
@@ -174,8 +176,7 @@ class Pool:
                 if free >= size or self._owned() >= self.limit:
                     return
                 self._making += 1
-                self._number += 1
-                path = self.folder / f"{self._number:06d}.seg"
+                path = self._next_path()
             segment = None
             try:
                 segment = self._make(path)
@@ -212,7 +213,17 @@ class Pool:
             self.folder.rmdir()
 
     def _owned(self) -> int:
-        return (len(self._free) + len(self._lent) + self._making) * SEGMENT
+        """Bytes that the limit bounds."""
+        bounded = sum(not segment.to_keep for segment in self._lent)
+        return (len(self._free) + bounded + self._making) * SEGMENT
+
+    def _lend(self, segment: Segment, to_keep: bool) -> None:
+        segment.to_keep = to_keep
+        self._lent.add(segment)
+
+    def _next_path(self) -> Path:
+        self._number += 1
+        return self.folder / f"{self._number:06d}.seg"
 
     def _make(self, path: Path) -> Segment:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

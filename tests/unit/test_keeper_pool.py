@@ -1,0 +1,154 @@
+"""The pinned pool's bookkeeping, on real files in memory; the driver's part is a set of registered addresses."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from torpor.errors import NoSpace
+from torpor.image.manifest import SEGMENT
+from torpor.keeper.pool import Pool
+from tests.conftest import eventually
+
+
+class Registered:
+    """What is registered now; refuses what a driver refuses."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, int] = {}
+
+    def pin(self, address: int, size: int) -> None:
+        assert address not in self.addresses
+        self.addresses[address] = size
+
+    def unpin(self, address: int) -> None:
+        del self.addresses[address]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="tp-pool-", dir="/dev/shm"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def registered() -> Registered:
+    return Registered()
+
+
+@pytest.fixture
+def pool(place: Path, registered: Registered) -> Iterator[Pool]:
+    made = Pool(place / "pool", registered.pin, registered.unpin, limit=3 * SEGMENT)
+    yield made
+    made.close()
+    assert registered.addresses == {}
+
+
+def test_a_segment_is_made_once_and_used_again(pool: Pool, registered: Registered) -> None:
+    first = pool.acquire(to_keep=False)
+    first.view()[:4] = b"here"
+    pool.release(first)
+    again = pool.acquire(to_keep=False)
+    assert again is first
+    assert len(registered.addresses) == 1
+    assert first.path.read_bytes()[:4] == b"here"
+    pool.release(again)
+    assert pool.figures().free == SEGMENT
+
+
+def test_taking_renames_the_very_file(pool: Pool, place: Path) -> None:
+    segment = pool.acquire(to_keep=True)
+    segment.view()[-3:] = b"end"
+    inode = segment.path.stat().st_ino
+    pool.take(segment, place / "0000.seg")
+    assert (place / "0000.seg").stat().st_ino == inode
+    assert (place / "0000.seg").read_bytes()[-3:] == b"end"
+    assert (pool.figures().free, pool.figures().lent, pool.figures().kept) == (0, 0, SEGMENT)
+    with pool.borrow(place / "0000.seg") as borrowed:
+        assert borrowed is segment
+
+
+def test_a_removed_file_gives_its_memory_back(pool: Pool, place: Path, registered: Registered) -> None:
+    segment = pool.acquire(to_keep=True)
+    pool.take(segment, place / "0000.seg")
+    with pool.borrow(place / "0000.seg"):
+        (place / "0000.seg").unlink()
+        assert pool.sweep() == 0, "it is in use"
+    assert pool.sweep() == 1
+    assert registered.addresses == {}
+    assert pool.figures().kept == 0
+
+
+def test_reclaiming_brings_a_file_home(pool: Pool, place: Path) -> None:
+    segment = pool.acquire(to_keep=True)
+    pool.take(segment, place / "0000.seg")
+    assert pool.reclaim(place / "0000.seg")
+    assert not (place / "0000.seg").exists()
+    assert pool.acquire(to_keep=False) is segment
+    assert not pool.reclaim(place / "0001.seg")
+
+
+def test_another_keepers_file_is_adopted(place: Path, registered: Registered) -> None:
+    with (place / "0000.seg").open("wb") as file:
+        file.truncate(SEGMENT)
+        file.write(b"left by another")
+    pool = Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT)
+    with pool.borrow(place / "0000.seg") as first:
+        assert bytes(first.view(15)) == b"left by another"
+    with pool.borrow(place / "0000.seg") as second:
+        assert second is first
+    pool.close()
+    assert (place / "0000.seg").exists()
+    assert registered.addresses == {}
+
+
+def test_leftovers_of_a_killed_keeper_are_removed(place: Path, registered: Registered) -> None:
+    (place / "pool").mkdir()
+    (place / "pool" / "000001.seg").write_bytes(b"x")
+    Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT).close()
+    assert not (place / "pool").exists()
+
+
+def test_at_the_limit_a_copy_waits_for_a_segment(pool: Pool) -> None:
+    lent = [pool.acquire(to_keep=False) for _number in range(3)]
+    got: list[object] = []
+    waiter = threading.Thread(target=lambda: got.append(pool.acquire(to_keep=False)), daemon=True)
+    waiter.start()
+    extra = pool.acquire(to_keep=True)  # what goes into an image is not bound by the limit
+    assert got == []
+    pool.release(lent[0])
+    waiter.join(10)
+    assert got == [lent[0]]
+    for segment in (*lent, extra):
+        pool.release(segment)
+    assert pool.figures().free == 3 * SEGMENT, "beyond the limit a segment goes for good"
+
+
+def test_warming_grows_with_several_threads_up_to_the_limit(pool: Pool) -> None:
+    threads = [threading.Thread(target=pool.warm, args=(2 * SEGMENT,)) for _number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert pool.figures().free == 2 * SEGMENT
+    pool.warm(100 * SEGMENT)
+    assert pool.figures().free == 3 * SEGMENT
+
+
+@pytest.mark.criu
+def test_a_full_file_system_is_no_space_and_leaves_nothing(small_tmpfs: Path, registered: Registered) -> None:
+    pool = Pool(small_tmpfs / "pool", registered.pin, registered.unpin, limit=10 * SEGMENT)
+    first = pool.acquire(to_keep=True)
+    with pytest.raises(NoSpace) as caught:
+        pool.acquire(to_keep=True)
+    assert caught.value.details["needed"] == SEGMENT
+    assert eventually(lambda: list((small_tmpfs / "pool").iterdir()) == [first.path])
+    pool.release(first)
+    pool.close()
+    assert registered.addresses == {}
