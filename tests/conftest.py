@@ -18,6 +18,13 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is in tests/gpu needs a GPU."""
+    for item in items:
+        if REPOSITORY / "tests" / "gpu" in item.path.parents:
+            item.add_marker(pytest.mark.gpu)
+
+
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty TORPOR_HOME (and TORPOR_DRAM in memory), on the software GPU; jobs and keeper are ended afterwards."""

@@ -52,6 +52,13 @@ def test_a_failed_step_keeps_step_process_and_reason() -> None:
     assert back.message == "criu dump failed (process 300): no memory"
 
 
+def test_a_special_case_crosses_as_its_parent() -> None:
+    class Special(errors.NotFound):
+        pass
+
+    assert type(TorporError.from_dict(Special("gone").to_dict())) is errors.NotFound
+
+
 def test_an_unknown_kind_is_still_an_error() -> None:
     back = TorporError.from_dict({"kind": "from-the-future", "message": "new trouble"})
     assert type(back) is TorporError

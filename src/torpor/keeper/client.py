@@ -21,6 +21,10 @@ START_SECONDS = 30.0
 """How long a new keeper may take until it listens (it initialises the driver after that, in the background)."""
 
 
+_started: list[subprocess.Popen[bytes]] = []
+"""Keepers that this process started: they outlive it, and are reaped here should they end earlier."""
+
+
 def ensure_started(backend: Backend, wait: bool = True) -> None:
     """Start the keeper of `backend` unless one listens.
 
@@ -30,6 +34,8 @@ def ensure_started(backend: Backend, wait: bool = True) -> None:
     if listens(backend):
         return
     process = _spawn(backend)
+    _started[:] = [earlier for earlier in _started if earlier.poll() is None]
+    _started.append(process)
     if not wait:
         return
     end = time.monotonic() + START_SECONDS

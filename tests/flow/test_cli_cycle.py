@@ -1,0 +1,156 @@
+"""The main job by the command line: run, checkpoint, die, wake, on the software GPU with real CRIU."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, Cli, eventually
+from torpor.errors import AWAY, UsageError, WrongState
+
+COUNTER = (sys.executable, str(REPOSITORY / "examples" / "count.py"), "--mib", "8", "--delay", "0.02")
+
+
+def counts(torpor: Cli, job: str) -> list[int]:
+    """The numbers that a job has printed so far."""
+    lines = torpor("logs", job).stdout.decode().splitlines()
+    return [int(line.removeprefix("count ")) for line in lines if line.startswith("count ")]
+
+
+def passes(torpor: Cli, job: str, number: int) -> None:
+    eventually(lambda: counts(torpor, job)[-1:] > [number])
+
+
+@pytest.fixture
+def counter(torpor: Cli) -> str:
+    """The name of a job that counts and has printed some numbers."""
+    torpor("run", "-d", "--name", "count", "--", *COUNTER)
+    passes(torpor, "count", 5)
+    return "count"
+
+
+def states(torpor: Cli) -> dict[str, str]:
+    return {job["name"]: job["state"] for job in torpor.json("ps")}
+
+
+def test_a_job_goes_on_where_it_stood(torpor: Cli, counter: str) -> None:
+    saved = torpor.json("checkpoint", counter)
+    assert saved["gpu_bytes"] >= 8 << 20
+    assert saved["seconds"] >= saved["phases"]["copy"] > 0
+    assert states(torpor) == {counter: "asleep"}
+    last = counts(torpor, counter)[-1]
+
+    woken = torpor.json("restore", saved["image"])
+    assert woken["job"] == counter
+    passes(torpor, counter, last + 3)
+    numbers = counts(torpor, counter)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert states(torpor) == {counter: "running"}
+
+
+def test_a_foreground_run_says_where_its_job_went(torpor: Cli, home: Path) -> None:
+    with torpor.start("run", "--name", "front", "--", *COUNTER) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while process.stdout.readline() != b"count 5\n":
+            assert process.poll() is None
+        torpor("checkpoint", "front")
+        # The pipe holds what was printed up to the checkpoint: the reader must get all of it.
+        rest = process.stdout.read().decode().split()
+        assert process.wait(timeout=30) == AWAY
+        told = process.stderr.read().decode()
+    assert int(rest[-1]) == counts(torpor, "front")[-1]
+    assert str(home / "images" / "front-1") in told
+    assert "torpor restore front-1" in told
+    torpor("wait", "front", check=AWAY)
+
+
+def test_a_woken_job_can_be_stayed_with(torpor: Cli) -> None:
+    torpor("run", "-d", "--name", "ends", "--", *COUNTER, "--to", "60")
+    passes(torpor, "ends", 2)
+    image = torpor.json("checkpoint", "ends")["image"]
+    done = torpor("restore", "--attach", image)
+    assert done.stdout.endswith(b"count 60\ndone\n")
+    assert states(torpor) == {"ends": "exited"}
+
+
+def test_suspended_it_prints_nothing_and_resumed_it_goes_on(torpor: Cli, counter: str) -> None:
+    for tier in ("hbm", "dram"):
+        assert torpor.json("suspend", "--tier", tier, counter)["tier"] == tier
+        assert f"suspended ({tier})" in torpor("ps").stdout.decode()
+        torpor("suspend", counter, check=WrongState.code)
+        before = counts(torpor, counter)[-1]
+        torpor("resume", counter)
+        passes(torpor, counter, before + 2)
+        numbers = counts(torpor, counter)
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    torpor("resume", counter, check=WrongState.code)
+
+
+def test_it_runs_on_when_asked_and_takes_several_images(torpor: Cli, counter: str, tmp_path: Path) -> None:
+    torpor("checkpoint", "--leave-running", counter)
+    torpor("checkpoint", "--leave-running", "--tier", "dram", counter)
+    elsewhere = tmp_path / "elsewhere"
+    torpor("checkpoint", "--leave-running", "--to", str(elsewhere), counter)
+    assert states(torpor) == {counter: "running"}
+    assert [(image["name"], image["tier"]) for image in torpor.json("images")] == [
+        ("count-1", "disk"),
+        ("count-2", "dram"),
+    ]
+    assert torpor.json("show", str(elsewhere))["name"] == "elsewhere"
+    torpor("checkpoint", "--to", str(elsewhere), counter, check=UsageError.code)
+    passes(torpor, counter, counts(torpor, counter)[-1])
+
+
+def test_show_decodes_and_verifies_an_image(torpor: Cli, home: Path, counter: str) -> None:
+    torpor("checkpoint", counter)
+    shown = torpor.json("show", "--verify", "count-1")
+    assert shown["job"]["command"] == list(COUNTER)
+    assert sum(block["size"] for process in shown["processes"] for block in process["blocks"]) == shown["gpu_bytes"]
+    text = torpor("show", "--all", "count-1").stdout.decode()
+    for entry in shown["files"]:
+        assert entry["path"] in text
+    for block in shown["processes"][0]["blocks"]:
+        assert hex(block["address"]) in text
+    victim = home / "images" / "count-1" / "log"
+    victim.write_bytes(victim.read_bytes()[:-1])
+    damaged = torpor("show", "--verify", "--json", "count-1", check=7)
+    assert "log" in json.loads(damaged.stdout)["error"]["message"]
+
+
+def test_removed_images_are_gone_and_their_job_too(torpor: Cli, home: Path, counter: str) -> None:
+    torpor("checkpoint", "--leave-running", "--tier", "dram", counter)
+    torpor("checkpoint", counter)
+    assert torpor.json("rm", "count-1", "count-2", counter)["removed"] == [
+        {"name": "count-1", "kind": "image"},
+        {"name": "count-2", "kind": "image"},
+        {"name": "count", "kind": "job"},
+    ]
+    assert torpor.json("images") == []
+    assert torpor.json("ps") == []
+    assert list((home / "images").iterdir()) == []
+
+
+def test_the_same_in_python(home: Path) -> None:
+    del home
+    import torpor as package
+
+    job = package.run(COUNTER, gpu="sim")
+    eventually(lambda: b"count 3\n" in b"".join(job.logs()))
+    steps = []
+    image = job.checkpoint(progress=lambda event: steps.append((event.phase, event.event)))
+    assert ("copy", "end") in steps
+    assert job.state is package.JobState.ASLEEP
+    assert job.image is not None
+    assert job.image.path == image.path
+    woken = package.restore(image, name="again")
+    assert woken.name == "again"
+    assert woken.state is package.JobState.RUNNING
+    woken.kill(9)
+    assert woken.wait(30)
+    assert woken.exit_code == 137
+    image.remove()
+    assert package.images() == []
