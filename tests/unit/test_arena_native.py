@@ -18,7 +18,7 @@ def run_sanitized(folder: Path, test: str, sources: list[Path], *args: str) -> N
     subprocess.run(
         [
             os.environ.get("CXX", "g++"),
-            *("-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"),
+            *("-std=c++20", "-O0", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"),
             *("-fno-sanitize-recover=all", "-pthread", "-o", str(program)),
             str(REPOSITORY / f"tests/native/arena/{test}.cpp"),
             *(str(source) for source in sources),
@@ -26,7 +26,8 @@ def run_sanitized(folder: Path, test: str, sources: list[Path], *args: str) -> N
         ],
         check=True,
     )
-    done = subprocess.run([str(program), *args], capture_output=True, text=True, check=False)
+    env = {**os.environ, "TORPOR_SIM_DIR": str(folder)}
+    done = subprocess.run([str(program), *args], env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

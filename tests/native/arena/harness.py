@@ -8,7 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +41,32 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         "LD_PRELOAD": str(interposer),
         "TORPOR_REAL_LIBCUDA": str(software_gpu),
         "TORPOR_JOB_DIR": str(folder),
+        "TORPOR_SIM_DIR": str(folder),  # devices of its own: free memory must not move with other tests
         **more,
     }
+
+
+def native_environment(folder: Path, **more: str) -> dict[str, str]:
+    """A program on the GPU without Torpor."""
+    del folder
+    return {**os.environ, **more}
+
+
+def gpu_environment(folder: Path, **more: str) -> dict[str, str]:
+    """What `torpor run` gives a job on the GPU."""
+    return environment(folder, TORPOR_REAL_LIBCUDA=str(paths.real_libcuda()), **more)
 
 
 class Program:
     """A running `job.py`; attribute access gives driver calls: `program.cuMemFree_v2(address)`."""
 
-    def __init__(self, folder: Path, **env: str) -> None:
+    def __init__(self, folder: Path, surroundings: Callable[..., dict[str, str]] = environment, **env: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(REPOSITORY / "tests/native/arena/job.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(folder, **env),
+            env=surroundings(folder, **env),
             text=True,
         )
         self.socket = folder / "ctl" / str(self.process.pid)
