@@ -1,5 +1,6 @@
 #include "faults.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <charconv>

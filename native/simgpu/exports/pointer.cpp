@@ -1,4 +1,6 @@
 // What is known of an address.
+#include <algorithm>
+
 #include "entry.h"
 
 using namespace sim;

@@ -1,4 +1,7 @@
 // Streams, and work that is no copy.
+#include <algorithm>
+#include <utility>
+
 #include "entry.h"
 
 using namespace sim;

@@ -1,7 +1,9 @@
 // Streams that wait for a value in memory, or write one.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <type_traits>
 
 #include "entry.h"
 
