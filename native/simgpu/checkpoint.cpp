@@ -109,6 +109,7 @@ CUresult carry_out(Mailbox& mailbox) {
 
 [[noreturn]] void serve(Mailbox& mailbox) {
   mailbox.thread = gettid();
+  mailbox.thread.notify_one();
   for (;;) {
     uint32_t asked = mailbox.asked;
     if (asked == mailbox.answered) {
@@ -127,6 +128,7 @@ void serve_checkpoints() {
   own_mailbox = new MappedMailbox(MappedMailbox::make());
   MappedMailbox* mailbox = own_mailbox;
   start_own_thread("torpor-sim", [mailbox] { serve(*mailbox->operator->()); });
+  (*mailbox)->thread.wait(0);  // its id can be asked for as soon as cuInit has returned
 }
 
 void stop_serving_in_child() { own_mailbox->abandon(); }

@@ -12,16 +12,22 @@ namespace {
 
 constexpr size_t stack_size = size_t{512} << 10;
 
+struct Start {
+  const char* name;
+  std::function<void()> body;
+};
+
 void* run(void* argument) {
-  std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
-  (*body)();
+  std::unique_ptr<Start> start(static_cast<Start*>(argument));
+  pthread_setname_np(pthread_self(), start->name);
+  start->body();
   return nullptr;
 }
 
 }  // namespace
 
 void start_own_thread(const char* name, std::function<void()> body) {
-  auto owned = std::make_unique<std::function<void()>>(std::move(body));
+  auto owned = std::make_unique<Start>(Start{name, std::move(body)});
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -34,8 +40,7 @@ void start_own_thread(const char* name, std::function<void()> body) {
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   require(error == 0, CUDA_ERROR_OPERATING_SYSTEM);
-  owned.release();
-  pthread_setname_np(thread, name);
+  owned.release();  // the thread's now
 }
 
 }  // namespace sim

@@ -5,7 +5,8 @@
 
 namespace sim {
 
-// Starts a detached thread with every signal blocked, so that the program's handlers never run on it.
+// Starts a detached thread with every signal blocked, so that the program's handlers never run on it. `name` is a
+// literal.
 // Throws CUDA_ERROR_OPERATING_SYSTEM when the kernel gives no thread.
 void start_own_thread(const char* name, std::function<void()> body);
 
