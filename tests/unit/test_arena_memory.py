@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 from tests.native.arena.harness import (
     INVALID_CONTEXT,
@@ -93,7 +94,7 @@ def test_wrong_frees(program: Program) -> None:
 
 
 def test_wrong_allocations_fail_as_without_the_arena(program: Program, plain: Program) -> None:
-    cases = [
+    cases: list[tuple[Any, ...]] = [
         ("cuMemAlloc_v2", out(8), 0),
         ("cuMemAlloc_v2", None, 100),
         ("cuMemAlloc_v2", out(8), 1 << 60),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,10 @@ def rounds(running: subprocess.Popen[bytes]) -> int:
     return int(running.stdout.readline())
 
 
+def advanced(running: subprocess.Popen[bytes], before: int) -> bool:
+    return rounds(running) > before
+
+
 def test_bytes_survive_while_threads_work(stress: subprocess.Popen[bytes], tmp_path: Path) -> None:
     socket = tmp_path / "ctl" / str(stress.pid)
     eventually(socket.exists)
@@ -59,7 +64,7 @@ def test_bytes_survive_while_threads_work(stress: subprocess.Popen[bytes], tmp_p
             if cycle % 10 == 9:  # and a keeper that gives up half-way
                 control.freeze()
                 control.export_and_close()
-        eventually(lambda before=before: rounds(stress) > before)
+        eventually(partial(advanced, stress, before))
     with Control(socket) as control:
         assert control.json(HELLO)["state"] == "running"
     assert moved > CYCLES

@@ -81,6 +81,7 @@ class Arena {
   std::uint64_t next_slab_size(const DeviceMemory& memory) const;
   CUresult probe_capture(const contexts::Context& context);
   void dispose(const Allocation& allocation);
+  std::unique_ptr<Block> detach(Blocks::iterator block);
   void unmap(Block& block);
   bool release_parked();
   bool release_spares();
@@ -91,6 +92,7 @@ class Arena {
   mutable std::mutex lock_;  // the members below; never held over a driver call that may wait
   std::vector<std::unique_ptr<DeviceMemory>> devices_;
   Blocks blocks_;
+  std::map<CUdeviceptr, Block*> slabs_;  // those of blocks_ that small allocations share
   std::map<CUdeviceptr, Allocation> allocations_;
   std::vector<Allocation> parked_;
   std::vector<Allocation> probes_;  // the driver's own memory, see probe_capture()

@@ -41,16 +41,22 @@ void Arena::dispose(const Allocation& allocation) {
       block.slab->give(allocation.address, allocation.size);
       if (!block.slab->unused()) return;
       // One empty slab stays, so that a program that frees and allocates in turn makes no handles.
-      const bool spare = std::any_of(blocks_.begin(), blocks_.end(), [&block](const auto& other) {
-        return other.second.get() != &block && other.second->device == block.device && other.second->slab &&
-               other.second->slab->unused();
+      const bool spare = std::any_of(slabs_.begin(), slabs_.end(), [&block](const auto& other) {
+        return other.second != &block && other.second->device == block.device && other.second->slab->unused();
       });
       if (!spare) return;
     }
-    gone = std::move(each->second);
-    blocks_.erase(each);
+    gone = detach(each);
   }
   unmap(*gone);
+}
+
+// Takes a block out of the books; lock_ is held.
+std::unique_ptr<Block> Arena::detach(Blocks::iterator block) {
+  std::unique_ptr<Block> out = std::move(block->second);
+  slabs_.erase(block->first);
+  blocks_.erase(block);
+  return out;
 }
 
 // Leaves the address to others only once nothing is mapped there.

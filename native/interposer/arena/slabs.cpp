@@ -15,8 +15,8 @@ constexpr std::uint64_t kLargestSlab = 32ULL << 20;
 
 std::optional<CUdeviceptr> Arena::take_from_slabs(int device, std::uint64_t size) {
   const std::lock_guard guard(lock_);
-  for (const auto& [address, block] : blocks_) {
-    if (!block->slab || block->device != device || block->slab->largest() < size) continue;
+  for (const auto& [address, block] : slabs_) {
+    if (block->device != device || block->slab->largest() < size) continue;
     if (const auto part = block->slab->take(size)) return part;
   }
   return std::nullopt;
@@ -25,8 +25,8 @@ std::optional<CUdeviceptr> Arena::take_from_slabs(int device, std::uint64_t size
 std::uint64_t Arena::next_slab_size(const DeviceMemory& memory) const {
   const std::lock_guard guard(lock_);
   std::uint64_t size = std::max(kSmallestSlab, memory.granularity());
-  for (const auto& [address, block] : blocks_) {
-    if (block->slab && block->device == memory.ordinal() && size < kLargestSlab) size *= 2;
+  for (const auto& [address, block] : slabs_) {
+    if (block->device == memory.ordinal() && size < kLargestSlab) size *= 2;
   }
   return size;
 }
@@ -49,6 +49,7 @@ CUresult Arena::allocate_small(DeviceMemory& memory, std::uint64_t size, CUdevic
   const std::lock_guard guard(lock_);
   out = *block->slab->take(size);
   const CUdeviceptr address = block->address;
+  slabs_.emplace(address, block.get());
   blocks_.emplace(address, std::move(block));
   return CUDA_SUCCESS;
 }
@@ -58,14 +59,11 @@ bool Arena::release_spares() {
   std::vector<std::unique_ptr<Block>> spares;
   {
     const std::lock_guard guard(lock_);
-    for (auto each = blocks_.begin(); each != blocks_.end();) {
-      if (each->second->slab && each->second->slab->unused()) {
-        spares.push_back(std::move(each->second));
-        each = blocks_.erase(each);
-      } else {
-        ++each;
-      }
+    std::vector<CUdeviceptr> unused;
+    for (const auto& [address, block] : slabs_) {
+      if (block->slab->unused()) unused.push_back(address);
     }
+    for (const CUdeviceptr address : unused) spares.push_back(detach(blocks_.find(address)));
   }
   for (const auto& spare : spares) unmap(*spare);
   return !spares.empty();

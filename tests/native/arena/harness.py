@@ -271,7 +271,7 @@ def program_fixture(**env: str) -> Any:
 
     @pytest.fixture
     def program(tmp_path: Path) -> Iterator[Program]:
-        running = Program(tmp_path, **env)
+        running = Program(tmp_path, environment, **env)
         yield running
         running.end()
 
