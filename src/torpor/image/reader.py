@@ -48,18 +48,21 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-def verify(path: Path, manifest: Manifest, *, gpu_hashes: bool = True) -> None:
-    """Check every file's length, then every hash that the manifest has; ImageDamaged names the first that is wrong.
+def verify(path: Path, manifest: Manifest) -> None:
+    """Check every file's length, then every hash that the manifest has; ImageDamaged names the first that is wrong."""
+    check_lengths(path, manifest)
+    check_hashes(path, manifest.files)
 
-    Without `gpu_hashes` those of `gpu/` are left to the caller, who reads these files anyway.
-    """
+
+def check_lengths(path: Path, manifest: Manifest) -> None:
+    """ImageDamaged, naming the first file that is missing or has another length."""
     for entry in manifest.files:
         _check_length(path, entry)
-    hashed = {
-        path / entry.path: entry
-        for entry in manifest.files
-        if entry.hash is not None and (gpu_hashes or not entry.path.startswith("gpu/"))
-    }
+
+
+def check_hashes(path: Path, entries: Iterable[FileEntry]) -> None:
+    """Read those of the files that have a hash, several at a time; ImageDamaged names the first that is wrong."""
+    hashed = {path / entry.path: entry for entry in entries if entry.hash is not None}
     for file, digest in hashing.of_files(hashed).items():
         check_hash(path, hashed[file], digest)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from torpor import __version__, paths, records
 from torpor.errors import ImageMismatch, TorporError, UsageError
-from torpor.image import Manifest, read_manifest, verify
+from torpor.image import Manifest, read_manifest
+from torpor.image.reader import check_hashes, check_lengths
 from torpor.keeper import elf, gpu_map, jobs, residual
 from torpor.keeper.host import Host
 from torpor.keeper.messages import RestoreParams
@@ -41,12 +42,15 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
             moved = gpu_map.choose(host.driver, manifest, params.gpu_map)
             copy = CopyIn(host, image, manifest.processes, manifest.files, moved)
             gpu_map.check_memory(host.driver, host.backend, copy.bytes_by_gpu())
+            check_lengths(image, manifest)
         with closing(copy), Rollback() as undo:
+            copy.start(report)
             with report.phase("verify"):
-                verify(image, manifest, gpu_hashes=False)
-                copy.start(report)
-                if any(entry.hash is not None for entry in manifest.segments()):
-                    # The bytes' hashes are checked as they pass. Nothing may start before they have all passed.
+                # Those of the GPU's bytes are checked by the copy, as they pass.
+                check_hashes(image, [entry for entry in manifest.files if not entry.path.startswith("gpu/")])
+            if any(entry.hash is not None for entry in manifest.segments()):
+                # Nothing of the job may start before every hash is known to be right.
+                with report.phase("wait for hashes"):
                     copy.finish()
 
             record = _claim(manifest, params, image, undo)

@@ -1,0 +1,103 @@
+"""A program whose output depends on every byte of device memory that it holds and on every step that it took.
+
+Blocks of several sizes on every device are filled, copied into each other and changed from the host, by a fixed
+pseudo-random walk; each step prints a digest. Two runs print the same, or one of them lost or mixed up something. With
+`--workers` the walk is also done in that many child processes at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import time
+from typing import Any
+
+from cuda.bindings import driver
+
+SIZES = (4 << 20, 512, 6 << 20, 70 << 10, 3 << 20, 4096)
+
+
+def check(result: tuple[Any, ...]) -> Any:
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(status.name)
+    return values[0] if len(values) == 1 else values
+
+
+class DeviceWalk:
+    """One device's blocks, a stream, and the choices of the walk on it."""
+
+    def __init__(self, ordinal: int, seed: int) -> None:
+        device = check(driver.cuDeviceGet(ordinal))
+        self.context = check(driver.cuDevicePrimaryCtxRetain(device))
+        check(driver.cuCtxSetCurrent(self.context))
+        self.random = random.Random(f"{seed}/{ordinal}")
+        self.stream = check(driver.cuStreamCreate(1))
+        self.blocks = [(int(check(driver.cuMemAlloc(size))), size) for size in SIZES]
+        for address, size in self.blocks:
+            self.write(address, self.random.randbytes(size))
+
+    def write(self, address: int, data: bytes) -> None:
+        check(driver.cuMemcpyHtoDAsync(address, data, len(data), self.stream))
+        check(driver.cuStreamSynchronize(self.stream))
+
+    def read(self, address: int, size: int) -> bytes:
+        data = bytearray(size)
+        check(driver.cuMemcpyDtoHAsync(data, address, size, self.stream))
+        check(driver.cuStreamSynchronize(self.stream))
+        return bytes(data)
+
+    def step(self) -> bytes:
+        """Mix the blocks a little; the digest of what was touched."""
+        check(driver.cuCtxSetCurrent(self.context))
+        (source, source_size), (target, target_size) = self.random.sample(self.blocks, 2)
+        length = self.random.randrange(1, min(source_size, target_size) + 1)
+        check(driver.cuMemcpyDtoDAsync(target + target_size - length, source, length, self.stream))
+        check(driver.cuMemsetD8Async(source, self.random.randrange(256), self.random.randrange(1, 64), self.stream))
+        self.write(target, self.random.randbytes(32))
+        return hashlib.blake2b(self.read(target, target_size), digest_size=8).digest()
+
+    def whole(self) -> bytes:
+        """The digest of all blocks."""
+        check(driver.cuCtxSetCurrent(self.context))
+        digest = hashlib.blake2b(digest_size=16)
+        for address, size in self.blocks:
+            digest.update(self.read(address, size))
+        return digest.digest()
+
+
+def say(line: str) -> None:
+    """One write per line, so that the lines of several processes do not mix."""
+    os.write(1, f"{line}\n".encode())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--name", default="root")
+    arguments = parser.parse_args()
+    shared = ["--steps", str(arguments.steps), "--delay", str(arguments.delay)]
+    workers = [
+        subprocess.Popen([sys.executable, __file__, *shared, "--name", f"worker{number}"])
+        for number in range(arguments.workers)
+    ]
+    check(driver.cuInit(0))
+    seed = sum(arguments.name.encode())
+    walks = [DeviceWalk(ordinal, seed) for ordinal in range(check(driver.cuDeviceGetCount()))]
+    for number in range(arguments.steps):
+        digests = " ".join(walk.step().hex() for walk in walks)
+        say(f"{arguments.name} {number} {digests}")
+        time.sleep(arguments.delay)
+    for worker in workers:
+        if worker.wait() != 0:
+            raise RuntimeError(f"{worker.args} ended with {worker.returncode}")
+    say(f"{arguments.name} end {' '.join(walk.whole().hex() for walk in walks)}")
+
+
+main()
