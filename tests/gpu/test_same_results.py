@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.gpu.conftest import Reference, command, output, wait_for_line
 
 import torpor
+from tests.gpu.conftest import Reference, command, output, wait_for_line
 
 TRAIN = command("train.py", "--steps", "80", "--delay", "0.02", "--hold-gib", "1")
 JAX = command("jax_descent.py", "--steps", "120", "--delay", "0.02")

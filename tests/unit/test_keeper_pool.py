@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import eventually
 from torpor.errors import NoSpace
 from torpor.image.manifest import SEGMENT
 from torpor.keeper.pool import Pool
-from tests.conftest import eventually
 
 
 class Registered:

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from torpor.errors import FreezeTimeout, NoRights, NoSpace, StepFailed, TorporError
 from torpor.driver.results import failure
+from torpor.errors import FreezeTimeout, NoRights, NoSpace, StepFailed, TorporError
 from torpor.keeper.rollback import Rollback, each, step
 
 
