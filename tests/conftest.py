@@ -121,9 +121,9 @@ class Cli:
         return json.loads(self(*args, "--json", check=check).stdout)
 
     def start(self, *args: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start `torpor` with pipes to all its streams."""
-        pipe = subprocess.PIPE
-        return subprocess.Popen([*self.command, *args], stdin=pipe, stdout=pipe, stderr=pipe, **options)
+        """Start `torpor` with pipes to all its streams, or with what `options` say."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen([*self.command, *args], **{**streams, **options})
 
 
 @pytest.fixture

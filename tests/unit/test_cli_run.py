@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -97,6 +99,29 @@ def test_a_reader_that_leaves_ends_the_job(torpor: Cli) -> None:
     assert api.job("endless").state is JobState.KILLED
 
 
+def test_a_program_that_ignores_sigpipe_sees_its_write_fail(torpor: Cli) -> None:
+    script = "import sys\ntry:\n    while True: print('x' * 99)\nexcept BrokenPipeError: sys.stderr.close(); raise"
+    with torpor.start("run", "--", sys.executable, "-c", script) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=30) in (1, 120)
+
+
+def test_an_interrupt_at_a_terminal_reaches_all_of_the_job(torpor: Cli) -> None:
+    ours, terminal = pty.openpty()
+    child = "import signal, sys; signal.signal(2, lambda *_: sys.exit(7)); print(1, flush=True); signal.pause()"
+    script = f'trap : INT; {sys.executable} -c "{child}"; echo $?'
+    with torpor.start("run", "--", "sh", "-c", script, stdin=terminal) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == b"7\n"
+        assert process.wait(timeout=30) == 0
+    os.close(ours)
+    os.close(terminal)
+
+
 def test_a_client_that_is_killed_leaves_the_job_running(torpor: Cli) -> None:
     with torpor.start("run", "--name", "kept", "--", "sh", "-c", "echo on; read line") as process:
         assert process.stdout is not None
@@ -119,8 +144,6 @@ def test_an_unknown_gpu_is_refused(torpor: Cli) -> None:
 
 
 def test_json_follows_the_output(torpor: Cli) -> None:
-    import json
-
     out = torpor("run", "--json", "--name", "j", "--", "sh", "-c", "echo hi; exit 3", check=3).stdout.splitlines()
     assert out[0] == b"hi"
     told = json.loads(out[1])

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import threading
+from contextlib import suppress
 
 from torpor.api import Job
 from torpor.cli import output
@@ -24,7 +25,7 @@ def stay(job: Job) -> int:
     before = {number: signal.signal(number, lambda got, _frame: _forward(job, got)) for number in FORWARDED}
     try:
         threading.Thread(target=_send_input, args=(streams,), daemon=True).start()
-        _copy_output(job, streams)
+        _copy_output(streams)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -64,7 +65,7 @@ def _send_input(streams: Attachment) -> None:
         pass  # the job is gone, or we have no input
 
 
-def _copy_output(job: Job, streams: Attachment) -> None:
+def _copy_output(streams: Attachment) -> None:
     targets: dict[str, int] = {"o": 1, "e": 2}
     for tag, data in streams:
         if tag not in targets:
@@ -72,9 +73,10 @@ def _copy_output(job: Job, streams: Attachment) -> None:
         try:
             _write_all(targets[tag], data)
         except BrokenPipeError:
-            # Our reader went away (`torpor run … | head`): the job is sent what a program writing there would be.
+            # Our reader went away (`torpor run … | head`), so the job's has.
             del targets[tag]
-            _forward(job, signal.SIGPIPE)
+            with suppress(BrokenPipeError):
+                streams.close_output(tag)
 
 
 def _die_by(number: int) -> None:

@@ -210,6 +210,10 @@ class Attachment:
         """The end of the job's input."""
         self._sock.send(b"i")
 
+    def close_output(self, which: Literal["o", "e"]) -> None:
+        """Nobody reads that output any more: the job's next write to it fails as to any pipe without a reader."""
+        self._sock.send(b"c" + which.encode())
+
     def close(self) -> None:
         """Leave the job to itself."""
         self._sock.close()

@@ -187,6 +187,8 @@ class Streams:
                 return
             if packet[:1] == b"i":
                 self._take_input(packet[1:])
+            elif packet[:1] == b"c":
+                self._close_output(packet[1:])
         elif events & ~WRITE:
             self._drop(client)
             return
@@ -216,6 +218,13 @@ class Streams:
             self._loop.forget(client.sock.fileno())
             client.sock.close()
             self._aim()
+
+    def _close_output(self, tag: bytes) -> None:
+        """Nobody will read that output any more: let the job's next write to it fail, as it would without us."""
+        fd = self._outputs.pop(tag, None)
+        if fd is not None:
+            self._loop.forget(fd)
+            os.close(fd)
 
     def _take_input(self, data: bytes) -> None:
         if self._input is None or self._input_ends:
