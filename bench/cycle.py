@@ -1,9 +1,9 @@
 """Question: how long do checkpoint and restore take, against the GPU memory that a job holds?
 
-Compares, in one run: Torpor with its arena, and the vendor's own way (the driver's checkpoint calls + CRIU), which is the
-same code with `--no-arena`: then every byte is the driver's to move. The job is examples/train.py, images lie in memory
-(`dram`) for both, the keeper's pinned pool is warm, every cycle kills the job. On the software GPU, which has no PyTorch,
-the job is examples/count.py and the figures say nothing: they show that the benchmark works.
+Compares, in one run: Torpor with its arena, and the vendor's own way (the driver's checkpoint calls + CRIU), which
+is the same code with `--no-arena`: then every byte is the driver's to move. The job is examples/train.py, images lie in
+memory (`dram`) for both, the keeper's pinned pool is warm, every cycle kills the job. On the software GPU, which has no
+PyTorch, the job is examples/count.py and the figures say nothing: they show that the benchmark works.
 
 Targets, on an H200: at 16 GiB restore <= 1.5 s and checkpoint <= 2 s, each at least 8 times faster than driver + CRIU;
 restore at 48 GiB <= 1.3 x restore at 0 GiB; bytes move at >= 50 GB/s.

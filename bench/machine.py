@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 def describe() -> dict[str, str]:
     """GPU, driver, processor count, kernel and versions of what takes part."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    gpu = "none" if shutil.which(query[0]) is None else subprocess.run(query, capture_output=True, text=True).stdout.strip()
+    gpu = "none"
+    if shutil.which(query[0]) is not None:
+        gpu = subprocess.run(query, capture_output=True, text=True).stdout.strip()
     found = {
         "gpu": gpu,
         "processors": str(os.cpu_count()),

@@ -91,15 +91,15 @@ class Pool:
                 self._changed.wait()
             self._making += not to_keep
             path = self._next_path()
-        segment = None
+        made: Segment | None = None
         try:
-            segment = self._make(path)
-            return segment
+            made = self._make(path)
+            return made
         finally:
             with self._changed:
                 self._making -= not to_keep
-                if segment is not None:
-                    self._lend(segment, to_keep)
+                if made is not None:
+                    self._lend(made, to_keep)
                 self._changed.notify()
 
     def release(self, segment: Segment) -> None:
