@@ -130,15 +130,17 @@ def test_at_the_limit_a_copy_waits_for_a_segment(pool: Pool) -> None:
     assert pool.figures().free == 3 * SEGMENT, "beyond the limit a segment goes for good"
 
 
-def test_warming_grows_with_several_threads_up_to_the_limit(pool: Pool) -> None:
+def test_warming_grows_with_several_threads_and_raises_the_limit(pool: Pool) -> None:
     threads = [threading.Thread(target=pool.warm, args=(2 * SEGMENT,)) for _number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert pool.figures().free == 2 * SEGMENT
-    pool.warm(100 * SEGMENT)
-    assert pool.figures().free == 3 * SEGMENT
+    assert pool.figures().limit == 3 * SEGMENT
+    pool.warm(5 * SEGMENT)
+    assert pool.figures().free == 5 * SEGMENT
+    assert pool.figures().limit == 5 * SEGMENT, "what was asked for is kept between uses"
 
 
 @pytest.mark.criu

@@ -17,6 +17,7 @@ from torpor.keeper.moves import CopyOut
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import Taken
+from torpor.process import zero_pages
 from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
 from torpor.records import JobState
@@ -56,6 +57,8 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
                 undo.push("criu", lambda: _roll_back(dump))
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
+            with report.phase("drop zero pages"), step("drop zero pages"):
+                zero_pages.drop(image.cpu)
             with report.phase("wait for copy"):
                 copy.finish()
 

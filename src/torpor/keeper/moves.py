@@ -97,14 +97,15 @@ class CopyOut:
         total = sum(row.size for row in self._rows)
         if not total:
             return
-        with step("copy"), report.phase("copy", total) as phase, ExitStack() as mapped:
+        with step("copy"), ExitStack() as mapped:
             rows: dict[str, MappedRow] = {}
             with report.phase("import"):
                 for row in self._rows:
                     device = here(self._host, row.uuid)
                     blocks = [(self._descriptors[b.pid, b.address], b.size) for b in row.blocks]
                     rows[row.uuid] = mapped.enter_context(MappedRow.imported(self._host.driver, device, blocks))
-            self._saver.save(rows, placement.cut(self._rows), phase.move)
+            with report.phase("copy", total) as phase:
+                self._saver.save(rows, placement.cut(self._rows), phase.move)
 
 
 class CopyIn:

@@ -169,7 +169,9 @@ class Pool:
         return len(gone)
 
     def warm(self, size: int, on_growth: Callable[[int], None] = lambda _size: None) -> None:
-        """Grow to at least `size` free bytes, or to the limit. Several threads may call it at once."""
+        """Grow to at least `size` free bytes, and let the pool keep as many. Several threads may call it at once."""
+        with self._changed:
+            self.limit = max(self.limit, size)
         while True:
             with self._changed:
                 free = (len(self._free) + self._making) * SEGMENT
