@@ -1,30 +1,19 @@
-"""Question: what does one iteration of a small eager PyTorch loop cost?  (Run by bench/overhead.py, native and under Torpor.)
+"""Question: what does one iteration of a small eager PyTorch loop cost?  (bench/overhead.py runs it both ways, taking turns.)
 
-Prints "<kind> <nanoseconds per iteration>" per batch: an element-wise add in place, a small matrix product, and a small
-training step.
+For each line "<kind> <iterations>" on standard input, runs that many iterations and prints the nanoseconds of each. Kinds:
+an element-wise add in place, a small matrix product, a small training step.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 
 import torch
 
 
-def timed(kind: str, body, iterations: int, batches: int) -> None:
-    for batch in range(-2, batches):
-        torch.cuda.synchronize()
-        start = time.perf_counter_ns()
-        for _ in range(iterations):
-            body()
-        torch.cuda.synchronize()
-        if batch >= 0:
-            print(f"{kind} {(time.perf_counter_ns() - start) / iterations:.1f}", flush=True)
-
-
 def main() -> None:
-    batches = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     torch.manual_seed(0)
     x = torch.zeros(1024, device="cuda")
     a, b = torch.randn(128, 128, device="cuda"), torch.randn(128, 128, device="cuda")
@@ -37,9 +26,17 @@ def main() -> None:
         model(inputs).square().mean().backward()
         optimiser.step()
 
-    timed("eager_add", lambda: x.add_(1), 5000, batches)
-    timed("eager_mm", lambda: a @ b, 5000, batches)
-    timed("train_step", train, 300, batches)
+    bodies = {"eager_add": lambda: x.add_(1), "eager_mm": lambda: a @ b, "eager_train_step": train}
+    gc.disable()
+    for line in sys.stdin:
+        kind, iterations = line.split()
+        body = bodies[kind]
+        torch.cuda.synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(int(iterations)):
+            body()
+        torch.cuda.synchronize()
+        print(f"{(time.perf_counter_ns() - start) / int(iterations):.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 /* Question: what do the most frequent driver calls cost per call, seen from the program?
- * Target: under Torpor within 1 % of native (bench/overhead.py runs this program both ways, in alternation).
+ * Target: under Torpor within 1 % of native (bench/overhead.py runs this program both ways, taking turns).
  *
- * Prints one line per kind and batch: "<kind> <nanoseconds per call>". Needs only libcuda.so.1 at run time; the kernel is
- * PTX and does nothing. Build: cc -O2 -o calls calls.c -ldl
+ * For each line "<kind> <calls>" on standard input, makes that many calls and prints the nanoseconds per call. Needs only
+ * libcuda.so.1 at run time; the kernel is PTX and does nothing. Build: cc -O2 -o calls calls.c -ldl
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -47,9 +47,7 @@ typedef int (*CopyIn)(uint64_t, const void *, size_t);
 typedef int (*CopyInAsync)(uint64_t, const void *, size_t, void *);
 typedef int (*CopyOut)(void *, uint64_t, size_t);
 
-int main(int argc, char **argv) {
-  int batches = argc > 1 ? atoi(argv[1]) : 15;
-  int calls = argc > 2 ? atoi(argv[2]) : 20000;
+int main(void) {
   driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (!driver) {
     fprintf(stderr, "%s\n", dlerror());
@@ -75,32 +73,30 @@ int main(int argc, char **argv) {
   void *parameters[] = {&memory};
   uint64_t word = 1;
 
-  for (int batch = -2; batch < batches; batch++) { /* two batches of warm-up */
-    double t0 = now();
+  char kind[64];
+  int calls;
+  while (scanf("%63s %d", kind, &calls) == 2) {
+    double start = now();
     for (int i = 0; i < calls; i++) {
-      check(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+      if (!strcmp(kind, "launch")) {
+        check(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+      } else if (!strcmp(kind, "copy_in_8B")) {
+        check(copy_in(memory, &word, 8), "cuMemcpyHtoD");
+      } else if (!strcmp(kind, "copy_out_8B")) {
+        check(copy_out(&word, memory, 8), "cuMemcpyDtoH");
+      } else if (!strcmp(kind, "copy_in_async_8B")) {
+        check(copy_in_async(memory, &word, 8, stream), "cuMemcpyHtoDAsync");
+      } else if (!strcmp(kind, "get_device")) {
+        check(current(&device), "cuCtxGetDevice");
+      } else {
+        fprintf(stderr, "no kind '%s'\n", kind);
+        return 2;
+      }
       if (i % 512 == 511) check(synchronize(stream), "cuStreamSynchronize"); /* never a full queue */
     }
     check(synchronize(stream), "cuStreamSynchronize");
-    double t1 = now();
-    for (int i = 0; i < calls / 4; i++) check(copy_in(memory, &word, 8), "cuMemcpyHtoD");
-    double t2 = now();
-    for (int i = 0; i < calls / 4; i++) check(copy_out(&word, memory, 8), "cuMemcpyDtoH");
-    double t3 = now();
-    for (int i = 0; i < calls; i++) {
-      check(copy_in_async(memory, &word, 8, stream), "cuMemcpyHtoDAsync");
-      if (i % 512 == 511) check(synchronize(stream), "cuStreamSynchronize");
-    }
-    check(synchronize(stream), "cuStreamSynchronize");
-    double t4 = now();
-    for (int i = 0; i < calls * 10; i++) check(current(&device), "cuCtxGetDevice");
-    double t5 = now();
-    if (batch < 0) continue;
-    printf("launch %.2f\n", (t1 - t0) / calls);
-    printf("copy_in_8B %.2f\n", (t2 - t1) / (calls / 4));
-    printf("copy_out_8B %.2f\n", (t3 - t2) / (calls / 4));
-    printf("copy_in_async_8B %.2f\n", (t4 - t3) / calls);
-    printf("get_device %.2f\n", (t5 - t4) / (calls * 10));
+    printf("%.2f\n", (now() - start) / calls);
+    fflush(stdout);
   }
   return 0;
 }
