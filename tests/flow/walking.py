@@ -80,13 +80,11 @@ def traces(home: Path) -> dict[str, object]:
         "processes": processes_of(home),
         "mounts": [line for line in mounts.splitlines() if str(home) in line],
         "home": files(home),
-        "dram": {
-            name for name in files(paths.dram_dir()) if not name.startswith(".pool") and name != ".jobs"
-        },
+        "dram": {name for name in files(paths.dram_dir()) if not name.startswith(".pool") and name != ".jobs"},
     }
 
 
 def files(folder: Path) -> set[str]:
-    """Files and folders below `folder`, without what only logs: the keeper's log, CRIU's, a supervisor's."""
-    found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
-    return {name for name in found if not name.endswith(".log") and "/criu" not in name and ".keeper" not in name}
+    """Files and folders below `folder`, without what only logs, and without the folder for images itself."""
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*")} - {"images"}
+    return {name for name in found if not name.endswith(".log") and "/criu" not in name}

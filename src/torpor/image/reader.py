@@ -35,6 +35,8 @@ def read_manifest(path: Path) -> Manifest:
         data = (path / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no image at {path}", hint="`torpor images` lists the images") from None
+    if not data.endswith(b"\n"):
+        raise ImageDamaged(f"{path / MANIFEST} is damaged: it ends too early", hint="restore another image")
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format > FORMAT:

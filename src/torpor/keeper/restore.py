@@ -68,7 +68,9 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                 residual.bring_back(host, job.cuda, _changed(moved), report)
                 with report.phase("wait for copy"):
                     copy.finish()
-                with closing(to_return(job, manifest.processes, copy.export())) as taken:
+                with step("hand in"):
+                    taken = to_return(job, manifest.processes, copy.export())
+                with closing(taken):
                     taken.give_back(report)
                 record.state = JobState.RUNNING
                 records.save(record)
@@ -145,7 +147,9 @@ def _move_aside(name: str, undo: Rollback) -> None:
 
 def _furnish(image: Path, record: JobRecord) -> None:
     folder = paths.job_dir(record.name)
-    shutil.copytree(image / "native", paths.job_native(record.name))
+    native = shutil.copytree(image / "native", paths.job_native(record.name))
+    for library in native.rglob("*.so*"):
+        library.chmod(0o755)  # as at the job's start; CRIU compares, and an image may have been copied about
     paths.control_dir(record.name).mkdir(mode=0o700)
     shutil.copyfile(image / "log", folder / "log")
 

@@ -48,15 +48,16 @@ class Criu:
 
 
 def find_criu() -> Criu:
-    """The CRIU to use: `TORPOR_CRIU` (program or prefix), a private prefix, or the one on PATH. Raises CriuMissing.
+    """The CRIU to use: `TORPOR_CRIU` (program or prefix) and no other, else one in a private prefix or on PATH.
+
+    Raises CriuMissing when there is none that is new enough.
 
     The versions are asked for once per program and process (10 ms each).
     """
     chosen = os.environ.get("TORPOR_CRIU")
-    candidates = [Path(chosen)] if chosen else []
-    candidates += paths.criu_prefixes()
+    candidates = [Path(chosen)] if chosen else paths.criu_prefixes()
     system = shutil.which("criu") or shutil.which("criu", path="/usr/local/sbin:/usr/sbin:/sbin")
-    if system:
+    if system and not chosen:
         candidates.append(Path(system))
     too_old = ""
     for candidate in dict.fromkeys(candidates):
@@ -138,12 +139,17 @@ class Dump:
         self._client = SupervisorClient(self.job_dir)
         root = self._client.info().root
         argv = [*self.criu.argv, "dump", *_COMMON, "--network-lock", "skip", "-t", str(root)]
-        argv += ["-D", os.path.abspath(images), "-W", str(work), "-o", log.name, "--action-script", str(script)]
+        # By descriptor: the file system may have been mounted after the job began, and not show in its namespace.
+        argv += ["-D", "/proc/self/fd/{images}", "-W", str(work), "-o", log.name, "--action-script", str(script)]
         if leave_running:
             argv.append("--leave-running")
         self._written = os.open(work / "written", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._verdict = os.open(work / "verdict", os.O_RDWR | os.O_CLOEXEC)
-        self._client.start_criu(argv, {wire.VERDICT_KEY: self._verdict})
+        folder = os.open(images, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._client.start_criu(argv, {wire.VERDICT_KEY: self._verdict, "images": folder})
+        finally:
+            os.close(folder)
 
     def wait_written(self, timeout: float) -> None:
         """Wait until every image file is complete and the job still frozen.

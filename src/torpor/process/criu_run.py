@@ -15,7 +15,11 @@ OUTPUT_KEPT = 4096
 
 
 class CriuRun:
-    """Starts CRIU with `argv`; `ended(self)` is called once it was reaped and `status` and `output` are final."""
+    """Starts CRIU with `argv`; `ended(self)` is called once it was reaped and `status` and `output` are final.
+
+    CRIU gets the descriptors of `inherit`. Where `{key}` stands in an argument it becomes the number of that one; the
+    others are announced by `--inherit-fd`.
+    """
 
     def __init__(self, loop: Loop, argv: list[str], inherit: dict[str, int], ended: Callable[[CriuRun], None]) -> None:
         self._loop = loop
@@ -25,7 +29,10 @@ class CriuRun:
         self.status: int | None = None
         command = list(argv)
         for key, fd in inherit.items():
-            command += ["--inherit-fd", f"fd[{fd}]:{key}"]
+            if any(f"{{{key}}}" in part for part in argv):
+                command = [part.replace(f"{{{key}}}", str(fd)) for part in command]
+            else:
+                command += ["--inherit-fd", f"fd[{fd}]:{key}"]
         self.pid, self._reader = spawn.criu(command, list(inherit.values()))
         loop.watch(self._reader, READ, self._on_output)
 
