@@ -123,6 +123,7 @@ def open_running(host: Host, name: str) -> OpenJob:
 def open_live(record: JobRecord) -> OpenJob:
     """A job whose supervisor lives, whatever the state of its processes, each CUDA process greeted."""
     job = open_tree(record)
+    _check_thawed(job)
     job.cuda = each(_with_sockets(job), lambda process: _greet(job, process))
     _check_holders(job)
     return job
@@ -140,6 +141,15 @@ def open_away(record: JobRecord, processes: list[ProcessEntry]) -> OpenJob:
     if missing:
         raise StepFailed(step="find processes", process=min(missing), reason="the process is gone")
     return job
+
+
+def _check_thawed(job: OpenJob) -> None:
+    for process in job.processes:
+        group = tree.frozen_by(process.host_pid)
+        if group is not None:
+            raise WrongState(
+                f"process {process.pid} of {job.record.name} is frozen by the cgroup {group}", hint="thaw it first"
+            )
 
 
 def _said(process: ProcessEntry) -> Hello:

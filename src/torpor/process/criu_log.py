@@ -133,6 +133,11 @@ _KNOWN = [
         "the image is damaged; restore another",
     ),
     _known(
+        r"Unable to drop capability",
+        "its capabilities cannot be set: the right to is missing",
+        "run with CAP_SETPCAP, as root has",
+    ),
+    _known(
         r"Can't bind socket|Can't bind unix socket",
         "a socket of the job cannot be bound again: its name or port is taken",
         "end the program that uses it",

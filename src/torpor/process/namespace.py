@@ -34,6 +34,7 @@ class RestoreSpec:
     root: int
     inherit: dict[str, str | None] = field(default_factory=dict)
     last_pid: int = 0
+    timeout: float = 600.0
 
 
 @dataclass(frozen=True)

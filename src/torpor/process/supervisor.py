@@ -85,6 +85,13 @@ class Supervisor:
         inherit = {restore["inherit"][name]: fd for name, fd in ends.items() if restore["inherit"].get(name)}
         self.root = int(restore["root"])
         self.run_criu(restore["argv"], inherit, self._restored)
+        self.loop.after(restore["timeout"], self._restore_late)
+
+    def _restore_late(self) -> None:
+        # CRIU waits for ever for a process of the tree that stopped half-way.
+        if self.state == "starting":
+            output = self.criu.output if self.criu else ""
+            self._fail("criu", "criu restore did not end in time", output=output)
 
     def _restored(self, run: CriuRun) -> None:
         if run.status != 0 or self.root is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 _GPU_DEVICE = "/dev/nvidia"
@@ -74,20 +75,31 @@ def host_pid(supervisor: int, inner: int) -> int | None:
     return None
 
 
-def frozen_by(pid: int) -> Path | None:
-    """The cgroup (v2) that keeps this process frozen, or None: CRIU cannot stop what is stopped already."""
+def frozen_by(pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> Path | None:
+    """The cgroup that keeps this process frozen, or None: nobody can stop, ask or save what is frozen from outside.
+
+    `mounts` is where the cgroup file systems are, version 2 or, in their folders, 1 and both side by side.
+    """
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
         return None
     for line in lines:
-        if line.startswith("0::"):
-            group = Path("/sys/fs/cgroup") / line[3:].lstrip("/")
+        number, controllers, path = line.split(":", 2)
+        inside = path.lstrip("/")
+        if number == "0":
+            places = [(mounts / inside, "cgroup.events"), (mounts / "unified" / inside, "cgroup.events")]
+        elif "freezer" in controllers.split(","):
+            places = [(mounts / "freezer" / inside, "freezer.state")]
+        else:
+            continue
+        for group, name in places:
             try:
-                if "frozen 1" in (group / "cgroup.events").read_text().splitlines():
-                    return group
+                said = (group / name).read_text().split()
             except OSError:
-                return None
+                continue
+            if said == ["FROZEN"] or said == ["FREEZING"] or ("frozen", "1") in pairwise(said):
+                return group
     return None
 
 
