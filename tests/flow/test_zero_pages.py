@@ -36,7 +36,7 @@ if child == 0:
     expected, who = (lambda page: 0 if 1000 <= page < 3000 else 7), "child"
 else:
     fill(private, 2000, 4000, 0)      # nor the child's everywhere here
-    expected, who = (lambda page: 0 if 2000 <= page else 7), "parent"
+    expected, who = (lambda page: 0 if 2000 <= page < 4000 else 7), "parent"
 print(who, "ready", flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
@@ -46,7 +46,7 @@ print(who, "checked", flush=True)
 if child:
     os.waitpid(child, 0)
     fill(private, 2000, 4000, 9)
-    check(private, "parent again", lambda page: 9 if 2000 <= page else 7)
+    check(private, "parent again", lambda page: 9 if 2000 <= page < 4000 else 7)
 """
 
 
