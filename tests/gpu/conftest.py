@@ -35,7 +35,7 @@ class Reference:
 
 
 def output(job: torpor.Job) -> str:
-    return "".join(job.logs())
+    return b"".join(job.logs()).decode()
 
 
 def wait_for_line(job: torpor.Job, start: str, timeout: float = 120.0) -> None:

@@ -19,7 +19,8 @@ Start = Callable[[list[str]], torpor.Job]
 
 
 def finish(job: torpor.Job, expected: str) -> None:
-    assert job.wait(timeout=120) == 0, output(job)[-2000:]
+    assert job.wait(timeout=120), output(job)[-2000:]
+    assert job.exit_code == 0, output(job)[-2000:]
     assert output(job) == expected
 
 
@@ -28,11 +29,17 @@ def test_undisturbed(start: Start, reference: Reference, argv: list[str]) -> Non
     finish(start(argv), reference(argv))
 
 
-@pytest.mark.parametrize("tier", ["dram", "disk"])
 @pytest.mark.parametrize(
-    ("argv", "at"),
-    [(TRAIN, "step 20 "), (JAX, "step 30 "), (CUPY, "step 30 "), (COUNT, "count 20"), (GENERATE, "round 2 ")],
-    ids=["torch", "jax", "cupy", "count", "generate"],
+    ("argv", "at", "tier"),
+    [
+        (TRAIN, "step 20 ", "dram"),
+        (TRAIN, "step 20 ", "disk"),
+        (JAX, "step 30 ", "dram"),
+        (CUPY, "step 30 ", "dram"),
+        (COUNT, "count 20", "disk"),
+        (GENERATE, "round 2 ", "dram"),
+    ],
+    ids=["torch", "torch-disk", "jax", "cupy", "count", "generate"],
 )
 def test_killed_and_restored(start: Start, reference: Reference, argv: list[str], at: str, tier: str) -> None:
     expected = reference(argv)
