@@ -85,6 +85,8 @@ def traces(home: Path) -> dict[str, object]:
 
 
 def files(folder: Path) -> set[str]:
-    """Files and folders below `folder`, without what only logs, and without the folder for images itself."""
+    """Files and folders below `folder`, without logs, the keeper's own, and the folder for images itself."""
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")} - {"images"}
-    return {name for name in found if not name.endswith(".log") and "/criu" not in name}
+    return {
+        name for name in found if not name.startswith("keeper") and not name.endswith(".log") and "/criu" not in name
+    }
