@@ -107,7 +107,7 @@ class Streams:
     def finish(self, end: dict[str, Any]) -> None:
         """The job's root has ended: after what it wrote, tell every client, those that attach later too."""
         self.drain()
-        for client in self._clients:
+        for client in list(self._clients):  # whoever has got it all leaves the list
             self._end(client, end)
 
     def finish_late(self, sock: socket.socket, end: dict[str, Any]) -> None:
