@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torpor
 from tests.conftest import eventually
 from tests.flow import walking
 from tests.flow.walking import command, finish, output, reference, walk_on
-from torpor import api
+from torpor import api, paths
 
 pytestmark = pytest.mark.criu
 
@@ -84,8 +85,9 @@ def test_the_same_image_twice(home: Path, undisturbed: list[str]) -> None:
     assert finish(torpor.restore(image, name="second")) == undisturbed
     assert walking.files(image.path) == files
     # At the same time, too: each has process ids of its own.
-    together = [torpor.restore(image, name=name) for name in ("third", "fourth")]
-    assert [finish(one) for one in together] == [undisturbed, undisturbed]
+    with ThreadPoolExecutor() as threads:
+        together = list(threads.map(lambda name: torpor.restore(image, name=name), ("third", "fourth", "fifth")))
+    assert [finish(one) for one in together] == [undisturbed] * 3
     eventually(lambda: not walking.processes_of(home))
 
 
@@ -96,6 +98,7 @@ def test_a_woken_job_can_be_put_to_sleep_again(home: Path, undisturbed: list[str
         image = job.checkpoint(tier="dram")
         job = torpor.restore(image)
         assert job.name == "walk"
+        assert [entry.name for entry in paths.jobs_dir().iterdir()] == ["walk"]
         walk_on(job)
     assert finish(job) == undisturbed
 

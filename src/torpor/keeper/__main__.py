@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import logging
 import os
+import resource
 import sys
 
 from torpor import paths
@@ -22,6 +23,9 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
         stream=sys.stderr,
     )
+    # A descriptor per block of a job, and one per segment.
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     paths.make_private(paths.home())
     paths.make_private(paths.keeper_dir())
     lock = os.open(paths.keeper_dir() / f"{backend}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

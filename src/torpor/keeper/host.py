@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from torpor import paths
 from torpor.driver import Checkpointing, Driver, copies
@@ -22,6 +23,13 @@ SUSPENDED_FOLDER = ".jobs"
 """Inside TORPOR_DRAM. The dots keep them apart from images, whose names begin with a letter or digit."""
 
 
+@dataclass
+class _Flow:
+    verb: str
+    shared: bool
+    count: int = 0
+
+
 class Host:
     """Shared by all flows of a keeper. The driver is initialised in the background; `driver` waits for it."""
 
@@ -32,8 +40,8 @@ class Host:
         self._driver: Driver | None = None
         self._checkpointing: Checkpointing | None = None
         self._checkpointing_failure: TorporError | None = None
-        self._busy: dict[str, str] = {}
-        self._busy_lock = threading.Lock()
+        self._busy: dict[str, _Flow] = {}
+        self._busy_changed = threading.Condition()
         paths.make_private(paths.dram_dir())
         self.pool = Pool(
             folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
@@ -63,23 +71,26 @@ class Host:
         return self._checkpointing
 
     @contextmanager
-    def flow(self, verb: str, *names: str) -> Iterator[None]:
-        """Keep other flows off these jobs and images; WrongState when one is under way."""
+    def flow(self, verb: str, *names: str, reads: str | None = None) -> Iterator[None]:
+        """Keep other flows off these jobs and images; WrongState when one is under way.
+
+        `reads` is an image that is only read: any number of flows may read it at the same time.
+        """
         with ExitStack() as held:
-            for name in names:
-                with self._busy_lock:
-                    if name in self._busy:
-                        raise WrongState(
-                            f"{name} has a {self._busy[name]} under way", hint="wait for it to end, then try again"
-                        )
-                    self._busy[name] = verb
-                held.callback(self._idle, name)
+            for name in (*names, *([reads] if reads else [])):
+                self._enter(name, verb, shared=name == reads)
+                held.callback(self._leave, name)
             yield
 
     def busy(self) -> dict[str, str]:
         """The flows under way: job or image → verb."""
-        with self._busy_lock:
-            return dict(self._busy)
+        with self._busy_changed:
+            return {name: flow.verb for name, flow in self._busy.items()}
+
+    def wait_idle(self) -> None:
+        """Return when no flow is under way."""
+        with self._busy_changed:
+            self._busy_changed.wait_for(lambda: not self._busy)
 
     def warm(self, size: int) -> None:
         """Grow the pool to `size` free bytes with several threads."""
@@ -93,9 +104,22 @@ class Host:
         if self._driver is not None:
             self._driver.close()
 
-    def _idle(self, name: str) -> None:
-        with self._busy_lock:
-            del self._busy[name]
+    def _enter(self, name: str, verb: str, *, shared: bool) -> None:
+        with self._busy_changed:
+            flow = self._busy.get(name)
+            if flow is not None and not (shared and flow.shared):
+                raise WrongState(f"{name} has a {flow.verb} under way", hint="wait for it to end, then try again")
+            if flow is None:
+                flow = self._busy[name] = _Flow(verb, shared)
+            flow.count += 1
+
+    def _leave(self, name: str) -> None:
+        with self._busy_changed:
+            flow = self._busy[name]
+            flow.count -= 1
+            if flow.count == 0:
+                del self._busy[name]
+            self._busy_changed.notify_all()
 
     def _initialise(self) -> None:
         try:

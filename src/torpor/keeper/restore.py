@@ -33,7 +33,7 @@ _END_SECONDS = 30.0
 def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
     """Any failure leaves no process, no job folder, and the image as it was."""
     image = Path(params.image)
-    with host.flow("restore", params.image):
+    with host.flow("restore", reads=params.image):
         with report.phase("preflight"):
             manifest = read_manifest(image)
             chosen_criu = criu.find_criu()
@@ -53,7 +53,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                 with report.phase("wait for hashes"):
                     copy.finish()
 
-            record = _claim(manifest, params, image, undo)
+            record, aside = _claim(manifest, params, image, undo)
             with host.flow("restore", record.name):
                 with report.phase("criu restore"), step("criu restore"):
                     _furnish(image, record)
@@ -75,6 +75,8 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                 record.state = JobState.RUNNING
                 records.save(record)
                 undo.done()
+            if aside is not None:
+                shutil.rmtree(aside, ignore_errors=True)
         return {
             "job": record.name,
             "image": str(image),
@@ -100,13 +102,17 @@ def _check_library(manifest: Manifest) -> None:
         )
 
 
-def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollback) -> JobRecord:
-    """A folder for the woken job: under its own name where that is free or still belongs to the sleeping job."""
+def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollback) -> tuple[JobRecord, Path | None]:
+    """A folder for the woken job: under its own name where that is free or still belongs to the sleeping job.
+
+    Also returns where the sleeping job's folder went, if it had to make room.
+    """
     wanted = params.name or manifest.job.name
     name: str | None = records.check_name(wanted)
+    aside = None
     if paths.job_dir(wanted).exists():
         if _sleeps_in(wanted, image):
-            _move_aside(wanted, undo)
+            aside = _move_aside(wanted, undo)
         elif params.name is not None:
             raise UsageError(f"a job named {wanted!r} exists", hint=f"choose another --name, or `torpor rm {wanted}`")
         else:
@@ -125,7 +131,7 @@ def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollbac
         version=__version__,
     )
     records.save(record)
-    return record
+    return record, aside
 
 
 def _sleeps_in(name: str, image: Path) -> bool:
@@ -136,13 +142,14 @@ def _sleeps_in(name: str, image: Path) -> bool:
     return records.state(record) is JobState.ASLEEP and record.image == str(image)
 
 
-def _move_aside(name: str, undo: Rollback) -> None:
+def _move_aside(name: str, undo: Rollback) -> Path:
     """The sleeping job's record gives way to the woken one, and comes back if that fails."""
     folder = paths.job_dir(name)
     aside = folder.with_name(f".{name}.asleep-{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
     undo.push("bring the sleeping job's record back", lambda: aside.rename(folder))
+    return aside
 
 
 def _furnish(image: Path, record: JobRecord) -> None:

@@ -60,6 +60,7 @@ class Server:
                 break
             threading.Thread(target=self._connection, args=(channel,), name="connection", daemon=True).start()
         paths.keeper_socket(self._backend).unlink(missing_ok=True)
+        self.host.wait_idle()
         self.host.close()
         log.info("keeper stopped")
 
