@@ -117,7 +117,12 @@ def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollbac
             raise UsageError(f"a job named {wanted!r} exists", hint=f"choose another --name, or `torpor rm {wanted}`")
         else:
             name = None
-    claimed = records.claim(name, [manifest.job.name])
+    try:
+        claimed = records.claim(name, [manifest.job.name])
+    except UsageError:
+        if params.name is not None:
+            raise
+        claimed = records.claim(None, [manifest.job.name])  # another restore was faster
     undo.push("remove the new job's folder", lambda: shutil.rmtree(paths.job_dir(claimed)))
     record = JobRecord(
         name=claimed,
