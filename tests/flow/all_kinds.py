@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 
 RESERVED, RESERVED_SIZE = 0x6000_0000_0000, 1 << 40
 _NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
@@ -29,15 +30,14 @@ def reserve() -> None:
 
 
 def is_reserved() -> bool:
-    with open("/proc/self/maps", encoding="ascii") as file:
-        return any(line.startswith(f"{RESERVED:x}-{RESERVED + RESERVED_SIZE:x} ---p") for line in file)
+    return f"{RESERVED:x}-{RESERVED + RESERVED_SIZE:x} ---p" in Path("/proc/self/maps").read_text()
 
 
 def main() -> None:
     folder = os.environ["TORPOR_JOB_DIR"]
     reserve()
     shared = _shared()
-    record = open(f"{folder}/record", "a", buffering=1, encoding="ascii")  # noqa: SIM115
+    record = Path(folder, "record").open("a", buffering=1)  # noqa: SIM115  open for life
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -62,7 +62,7 @@ class Supervised:
 
     def end(self) -> dict[str, Any]:
         """What the supervisor recorded, once it has."""
-        eventually(lambda: (self.folder / "exit.json").exists())
+        eventually((self.folder / "exit.json").exists)
         said: dict[str, Any] = json.loads((self.folder / "exit.json").read_text())
         return said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,8 +83,7 @@ def stalled(job: Supervised) -> int:
     before = (job.folder / "log").stat().st_size
     writers = [process for process in job.tree().processes if process.comm == "head"]
     for process in writers:
-        with open(f"/proc/{process.pid}/wchan", encoding="ascii") as file:
-            waits = "pipe" in file.read()
+        waits = "pipe" in Path(f"/proc/{process.pid}/wchan").read_text()
         if waits and before and (job.folder / "log").stat().st_size == before:
             return before
     return 0

@@ -17,13 +17,13 @@ from torpor.driver.results import result_name
 from torpor.errors import FreezeTimeout, NoSpace, StepFailed
 from torpor.keeper import sockets
 from torpor.keeper.memory import Descriptors
+from torpor.process import wire
 
 MAGIC = 0x52505254
 VERSION = 1
 HEADER = struct.Struct("<IHHiI")
 RECORD = struct.Struct("<QQiIQ")
 COUNTS = struct.Struct("<II")
-MAX_PACKET = 64 << 10
 MAX_DESCRIPTORS = 64
 
 _DEADLINE_PASSED = -3
@@ -159,9 +159,7 @@ class ControlClient:
         packet = HEADER.pack(MAGIC, VERSION, op, 0, len(body)) + body
         try:
             socket.send_fds(self._socket, [packet], descriptors or [])
-            data, fds, _flags, _address = socket.recv_fds(
-                self._socket, MAX_PACKET, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-            )
+            data, fds = wire.receive(self._socket)
         except OSError as error:
             raise self._failed(step, f"its control thread does not answer: {error.strerror or error}") from error
         try:
@@ -173,9 +171,9 @@ class ControlClient:
             if status != 0:
                 raise self._refusal(step, status, data[HEADER.size :])
         except BaseException:
-            Descriptors(list(fds)).close()
+            Descriptors(fds).close()
             raise
-        return data[HEADER.size :], list(fds)
+        return data[HEADER.size :], fds
 
     def _refusal(self, step: str, status: int, body: bytes) -> FreezeTimeout | NoSpace | StepFailed:
         try:

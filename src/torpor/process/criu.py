@@ -18,6 +18,7 @@ from torpor import paths
 from torpor.errors import CriuMissing, StepFailed, TorporError
 from torpor.process import tree, wire
 from torpor.process.client import SupervisorClient
+from torpor.process.criu_images import pipe_contents
 from torpor.process.criu_log import failure
 from torpor.process.namespace import RestoreFailed, RestoreSpec, Spec, start_supervisor
 
@@ -266,14 +267,16 @@ def restore(
     log.unlink(missing_ok=True)
     argv = [*criu.argv, "restore", *_COMMON, "--restore-detached"]
     argv += ["-D", os.path.abspath(images), "-W", str(work), "-o", log.name]
-    stdin: Literal["null", "pipe"] = "pipe" if stdio.get("stdin") else "null"
+    stdin_key = stdio.get("stdin")
+    stdin: Literal["null", "pipe"] = "pipe" if stdin_key else "null"
+    unread = pipe_contents(Path(images), stdin_key) if stdin_key else b""
     spec = Spec(
         mode="restore",
         job_dir=os.path.abspath(job_dir),
         namespaces=namespaces,
         stdin=stdin,
         await_client=await_client,
-        restore=RestoreSpec(argv, root, dict(stdio), last_pid),
+        restore=RestoreSpec(argv, root, dict(stdio), last_pid, unread_input=unread.decode("latin-1")),
     )
     began = time.monotonic()
     try:

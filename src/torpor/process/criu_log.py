@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torpor.errors import NoSpace, StepFailed, TorporError
 
-_LINE = re.compile(r"^(?:\([\d.]+\))?\s*(?:(?P<pid>\d+):\s+)?Error \((?P<where>[^)]*)\):\s*(?P<text>.*)$")
+_LINE = re.compile(r"^(?:\([\d.]+\))?\s*(?:pie:\s+)?(?:(?P<pid>\d+):\s+)?Error \((?P<where>[^)]*)\):\s*(?P<text>.*)$")
 _PROCESS = re.compile(r"Dump \w+ \(pid: (\d+)\) failed|Can't fork for (\d+)|^(\d+)\((?:native|compat)\)")
 
 # What CRIU calls an error and goes on after.

@@ -26,14 +26,19 @@ _BOOTSTRAP = (
 
 @dataclass(frozen=True)
 class RestoreSpec:
-    """`argv` runs `criu restore`; `inherit` gives CRIU's key of the pipe (`pipe:[inode]`) for each of `stdin`,
-    `stdout`, `stderr`, or None; `root` is the pid of the job's root as the job sees it; no pid up to `last_pid` is
-    given to a new process of the job."""
+    """How to bring a job back.
+
+    `argv` runs `criu restore`; `root` is the pid of the job's root as the job sees it; `inherit` gives CRIU's key of
+    the pipe (`pipe:[inode]`) for each of `stdin`, `stdout`, `stderr`, or None. No pid up to `last_pid` is given to a
+    new process of the job. `unread_input` (bytes as Latin-1) goes into the new standard input before all else. After
+    `timeout` seconds the restore counts as failed.
+    """
 
     argv: list[str]
     root: int
     inherit: dict[str, str | None] = field(default_factory=dict)
     last_pid: int = 0
+    unread_input: str = ""
     timeout: float = 600.0
 
 

@@ -73,6 +73,11 @@ class Streams:
             self._loop.after(_ATTACH_PATIENCE, self.stop_waiting)
         self._aim()
 
+    def put_back(self, unread: bytes) -> None:
+        """Input of a former life that the job had not read, before any other."""
+        self._pending += unread
+        self._feed()
+
     def stop_waiting(self) -> None:
         if self.awaiting:
             self.awaiting = False

@@ -84,6 +84,7 @@ class Supervisor:
         restore, ends = self.spec["restore"], self.streams.job_ends
         inherit = {restore["inherit"][name]: fd for name, fd in ends.items() if restore["inherit"].get(name)}
         self.root = int(restore["root"])
+        self.streams.put_back(restore["unread_input"].encode("latin-1"))
         self.run_criu(restore["argv"], inherit, self._restored)
         self.loop.after(restore["timeout"], self._restore_late)
 

@@ -88,11 +88,16 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) 
 
 def receive(sock: socket.socket) -> tuple[bytes, list[int]]:
     """One packet and its descriptors (close-on-exec); empty bytes at the end of the connection."""
-    data, fds, flags, _ = socket.recv_fds(sock, MAX_PACKET + 1, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+    # Not socket.recv_fds: it does not pass its flags on.
+    data, rights, flags, _ = sock.recvmsg(MAX_PACKET + 1, socket.CMSG_SPACE(MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, payload in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
     if len(data) > MAX_PACKET or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         close_all(fds)
         raise ConnectionError("a packet was longer than the protocol allows")
-    return data, list(fds)
+    return data, fds
 
 
 def parse(data: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 More than half of a PyTorch job's process image is such pages (docs/design/criu.md): buffers that somebody filled with
 zeros, and what the driver's checkpoint copied from empty GPU memory. CRIU keeps them, since it cannot tell them from
 others without reading them. Only private anonymous memory is treated: there, a page that the image does not mention is
-restored as an untouched one, which reads as zeros. Files' pages, shared memory and pages shared with a parent image stay.
+restored as an untouched one, which reads as zeros. Files' pages, shared memory and what a parent image has stay.
 
 CRIU's formats, from its protobuf definitions: `pagemap-<pid>.img` lists runs of pages (address, count, flags) whose
 contents follow one another in `pages-<id>.img`; `mm-<pid>.img` lists the mappings.
@@ -19,16 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from torpor.errors import TorporError
+from torpor.process.criu_images import MAGIC, Fields, entries, fields, number, raw_entries, repeated
 
 PAGE = 4096
 
-_MAGIC = 0x54564319
 _PAGEMAP, _MM = 0x56084025, 0x57492820
 _PRESENT = 1 << 2  # of a run: its pages are in the pages file
 _REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
 _AREAS = 14  # field of the mm image that holds the mappings
 
-Fields = dict[int, int | bytes]
 Run = tuple[int, int]
 """First page and number of pages, counted in the pages file."""
 
@@ -45,11 +44,13 @@ def drop(folder: Path) -> int:
 
 
 def _drop_from(pagemap: Path) -> int:
-    head, *runs = _entries(pagemap, _PAGEMAP)
-    pages = pagemap.with_name(f"pages-{_number(head, 1)}.img")
-    areas = [_fields(area) for area in _repeated(_raw(pagemap.with_name(f"mm-{_pid(pagemap)}.img"), _MM)[0], _AREAS)]
+    head, *runs = entries(pagemap, _PAGEMAP)
+    pages = pagemap.with_name(f"pages-{number(head, 1)}.img")
+    areas = [
+        fields(area) for area in repeated(raw_entries(pagemap.with_name(f"mm-{_pid(pagemap)}.img"), _MM)[0], _AREAS)
+    ]
     wanted = _REGULAR | _ANON_PRIVATE
-    private = _merged([(_number(a, 1), _number(a, 2)) for a in areas if _number(a, 7) & wanted == wanted])
+    private = _merged([(number(a, 1), number(a, 2)) for a in areas if number(a, 7) & wanted == wanted])
     size = pages.stat().st_size
     if not size:
         return 0
@@ -58,11 +59,11 @@ def _drop_from(pagemap: Path) -> int:
         with mmap.mmap(file.fileno(), size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE) as content:
             position = end = 0
             for run in runs:
-                count = _number(run, 2)
-                if not _number(run, 4) & _PRESENT:
+                count = number(run, 2)
+                if not number(run, 4) & _PRESENT:
                     kept_runs.append(run)
                     continue
-                address = _number(run, 1)
+                address = number(run, 1)
                 whole = any(start <= address and address + count * PAGE <= stop for start, stop in private)
                 for first, length in _filled(content, position, count) if whole else [(position, count)]:
                     kept_runs.append({**run, 1: address + (first - position) * PAGE, 2: length})
@@ -105,9 +106,9 @@ def _filled(content: mmap.mmap, position: int, count: int) -> Iterator[Run]:
         yield begin, position + count - begin
 
 
-def _rewrite(pagemap: Path, entries: list[Fields]) -> None:
-    out = bytearray(struct.pack("<II", _MAGIC, _PAGEMAP))
-    for entry in entries:
+def _rewrite(pagemap: Path, runs: list[Fields]) -> None:
+    out = bytearray(struct.pack("<II", MAGIC, _PAGEMAP))
+    for entry in runs:
         body = bytearray()
         for field, value in entry.items():
             if isinstance(value, bytes):
@@ -119,67 +120,6 @@ def _rewrite(pagemap: Path, entries: list[Fields]) -> None:
 
 def _pid(pagemap: Path) -> int:
     return int(pagemap.stem.removeprefix("pagemap-"))
-
-
-def _raw(path: Path, magic: int) -> list[bytes]:
-    """The entries of a CRIU image file, undecoded."""
-    data = path.read_bytes()
-    if len(data) < 8 or struct.unpack_from("<II", data) != (_MAGIC, magic):
-        raise TorporError(f"{path.name} is not the CRIU image that its name says")
-    found, at = [], 8
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at)
-        found.append(data[at + 4 : at + 4 + length])
-        at += 4 + length
-    return found
-
-
-def _entries(path: Path, magic: int) -> list[Fields]:
-    return [_fields(entry) for entry in _raw(path, magic)]
-
-
-def _number(entry: Fields, field: int) -> int:
-    value = entry.get(field, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _fields(message: bytes) -> Fields:
-    return dict(_walk(message))
-
-
-def _repeated(message: bytes, wanted: int) -> list[bytes]:
-    return [value for field, value in _walk(message) if field == wanted and isinstance(value, bytes)]
-
-
-def _walk(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message, in order: numbers as int, everything else as bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _read_varint(message, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _read_varint(message, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            length, at = _read_varint(message, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise TorporError(f"a CRIU image has a field of an unknown kind ({kind})")
-        yield key >> 3, message[at : at + length]
-        at += length
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        shift += 7
-        if byte < 0x80:
-            return value, at
 
 
 def _varint(value: int) -> bytes:

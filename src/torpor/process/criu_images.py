@@ -1,0 +1,116 @@
+"""Reads CRIU's image files: a magic number, then entries, each a length and a protobuf message.
+
+The numbers of files and fields are those of CRIU's protobuf definitions. Nothing here knows a schema as a whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from torpor.errors import TorporError
+
+MAGIC = 0x54564319
+_PIPES_DATA = 0x56453709
+
+Fields = dict[int, int | bytes]
+
+
+def pipe_contents(folder: Path, key: str) -> bytes:
+    """What was in the pipe with CRIU's key `pipe:[inode]` at the dump into `folder`.
+
+    CRIU puts it back into the pipes that it makes, but not into those that it inherits. Raises TorporError for an
+    image that is not as expected.
+    """
+    wanted = int(key.removeprefix("pipe:[").removesuffix("]"))
+    path = folder / "pipes-data.img"
+    data = path.read_bytes()
+    at = _begin(path, data, _PIPES_DATA)
+    while at < len(data):
+        entry, at = _message(path, data, at)
+        pipe = fields(entry)
+        size = number(pipe, 2)
+        if at + size > len(data):
+            raise TorporError(f"{path.name} is short")
+        if number(pipe, 1) == wanted:
+            return data[at : at + size]
+        at += size
+    return b""
+
+
+def raw_entries(path: Path, magic: int) -> list[bytes]:
+    """The entries of a CRIU image file, undecoded."""
+    data = path.read_bytes()
+    found, at = [], _begin(path, data, magic)
+    while at < len(data):
+        entry, at = _message(path, data, at)
+        found.append(entry)
+    return found
+
+
+def entries(path: Path, magic: int) -> list[Fields]:
+    return [fields(entry) for entry in raw_entries(path, magic)]
+
+
+def number(entry: Fields, field: int) -> int:
+    """A field that is a number; 0 when it is not there."""
+    value = entry.get(field, 0)
+    return value if isinstance(value, int) else 0
+
+
+def fields(message: bytes) -> Fields:
+    """A message's fields by their numbers; of a repeated one the last."""
+    return dict(_walk(message))
+
+
+def repeated(message: bytes, wanted: int) -> list[bytes]:
+    """All values of a field that holds messages."""
+    return [value for field, value in _walk(message) if field == wanted and isinstance(value, bytes)]
+
+
+def _begin(path: Path, data: bytes, magic: int) -> int:
+    if len(data) < 8 or struct.unpack_from("<II", data) != (MAGIC, magic):
+        raise TorporError(f"{path.name} is not the CRIU image that its name says")
+    return 8
+
+
+def _message(path: Path, data: bytes, at: int) -> tuple[bytes, int]:
+    if at + 4 > len(data):
+        raise TorporError(f"{path.name} is short")
+    (length,) = struct.unpack_from("<I", data, at)
+    end = at + 4 + length
+    if end > len(data):
+        raise TorporError(f"{path.name} is short")
+    return data[at + 4 : end], end
+
+
+def _walk(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protobuf message, in order: numbers as int, everything else as bytes."""
+    at = 0
+    while at < len(message):
+        key, at = _read_varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _read_varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            length, at = _read_varint(message, at)
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+        else:
+            raise TorporError(f"a CRIU image has a field of an unknown kind ({kind})")
+        yield key >> 3, message[at : at + length]
+        at += length
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
+        if byte < 0x80:
+            return value, at

@@ -1,0 +1,99 @@
+"""Process trees as the host sees them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import eventually
+from torpor.process import tree
+
+
+@pytest.fixture
+def family() -> Iterator[subprocess.Popen[str]]:
+    """A shell with a child, a grandchild, and an orphan that this process does not know of."""
+    script = "sh -c 'sleep 1000 & echo child; wait' & echo self; wait"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", script], stdout=pipe, text=True, start_new_session=True) as started:
+        assert started.stdout is not None
+        assert {started.stdout.readline(), started.stdout.readline()} == {"self\n", "child\n"}
+        yield started
+        os.killpg(started.pid, 9)
+
+
+def test_parents_come_before_children(family: subprocess.Popen[str]) -> None:
+    def family_as_it_will_be() -> tree.Tree | None:
+        seen = tree.read(os.getpid(), family.pid)
+        return seen if [process.comm for process in seen.processes] == ["sh", "sh", "sleep"] else None
+
+    found = eventually(family_as_it_will_be)
+    parents = [process.parent for process in found.processes]
+    assert parents == [os.getpid(), family.pid, found.processes[1].pid]
+    assert found.root == found.processes[0]
+    assert all(process.threads == (process.pid,) for process in found.processes)
+    assert all(process.inner == process.pid for process in found.processes)
+
+
+def test_ten_processes_are_read_quickly() -> None:
+    """20 ms at most; the best of five counts, since the machine may be busy."""
+    with subprocess.Popen(["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; wait"],
+                          start_new_session=True) as shell:  # fmt: skip
+        try:
+            eventually(lambda: len(tree.read(os.getpid(), shell.pid).processes) == 10)
+            times = []
+            for _ in range(5):
+                began = time.perf_counter()
+                tree.read(os.getpid(), shell.pid)
+                times.append(time.perf_counter() - began)
+        finally:
+            os.killpg(shell.pid, 9)
+    assert min(times) < 0.020
+
+
+def test_strays_and_what_is_ignored(family: subprocess.Popen[str]) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        try:
+            found = tree.read(os.getpid(), family.pid)
+            assert other.pid in {process.pid for process in found.strays}
+            found = tree.read(os.getpid(), family.pid, ignore=frozenset({other.pid}))
+            assert other.pid not in {process.pid for process in found.strays}
+        finally:
+            other.kill()
+
+
+def test_a_root_that_is_gone() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        eventually(lambda: Path(f"/proc/{ended.pid}/stat").read_text().split()[2] == "Z")
+        assert tree.host_pid(os.getpid(), ended.pid) is None
+        assert tree.read(os.getpid(), ended.pid).root is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "frozen"),
+    [
+        ("{v2}/cgroup.events", "populated 1\nfrozen 1\n", True),
+        ("{v2}/cgroup.events", "populated 1\nfrozen 0\n", False),
+        ("unified/{v2}/cgroup.events", "populated 1\nfrozen 1\n", True),
+        ("freezer/{v1}/freezer.state", "FROZEN\n", True),
+        ("freezer/{v1}/freezer.state", "FREEZING\n", True),
+        ("freezer/{v1}/freezer.state", "THAWED\n", False),
+    ],
+)
+def test_frozen_by_a_cgroup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, said: str, frozen: bool
+) -> None:
+    groups = "6:freezer:/jobs/old\n4:memory:/other\n0::/jobs/new\n"
+    read = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda path, *a, **k: groups if path.name == "cgroup" else read(path, *a, **k)
+    )
+    file = tmp_path / name.format(v1="jobs/old", v2="jobs/new")
+    file.parent.mkdir(parents=True)
+    file.write_text(said)
+    assert tree.frozen_by(1, tmp_path) == (file.parent if frozen else None)
+    assert tree.frozen_by(1, tmp_path / "none") is None
