@@ -20,17 +20,6 @@ DRIVER_LEAST = 12080
 
 CHECKPOINT_SYMBOLS = ("GetState", "Lock", "Checkpoint", "Restore", "Unlock")
 
-CAPABILITIES = {
-    "CAP_DAC_OVERRIDE": 1,
-    "CAP_KILL": 5,
-    "CAP_SETGID": 6,
-    "CAP_SETUID": 7,
-    "CAP_SYS_PTRACE": 19,
-    "CAP_SYS_ADMIN": 21,
-    "CAP_CHECKPOINT_RESTORE": 40,
-}
-"""What making a job's namespaces and CRIU's work in them need."""
-
 CAP_SYS_RESOURCE = 24
 """CRIU needs it to give a job back limits that are above those of the restoring process."""
 
@@ -114,12 +103,21 @@ def checkpoint_symbols() -> Check:
 
 
 def criu() -> Check:
+    from torpor.process import probe
     from torpor.process.criu import find_criu
 
     try:
         found = find_criu()
     except TorporError as error:
         return Check(name="CRIU", level="fail", found=error.message, fix=error.hint)
+    complaints = probe.check(found)
+    if complaints:
+        return Check(
+            name="CRIU",
+            level="fail",
+            found=f"{found.version} {found.path} says: {complaints[0]}",
+            fix="`criu check` tells what this kernel or container lacks",
+        )
     return Check(name="CRIU", level="ok", found=f"{found.version} {found.path}")
 
 
@@ -141,9 +139,10 @@ def kernel() -> Check:
 
 def rights() -> Check:
     from torpor.process.namespace import effective_capabilities
+    from torpor.process.probe import CAPABILITIES, missing_capabilities
 
     held = effective_capabilities()
-    missing = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+    missing = [f"{name} ({CAPABILITIES[name][1]})" for name in missing_capabilities(held)]
     if missing:
         return Check(
             name="rights",

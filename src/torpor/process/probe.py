@@ -13,13 +13,16 @@ CAPABILITIES = {
     "CAP_SYS_ADMIN": (21, "make the job's namespaces, set process ids"),
     "CAP_SYS_PTRACE": (19, "stop the job's processes and read their memory"),
     "CAP_CHECKPOINT_RESTORE": (40, "restore processes with their old ids"),
+    "CAP_SETPCAP": (8, "restore the job's capabilities"),
+    "CAP_SYS_CHROOT": (18, "restore the job's root folder"),
+    "CAP_SYS_TIME": (25, "let the job's monotonic clock go on where it stood"),
+    "CAP_NET_ADMIN": (12, "ask the kernel about its network features"),
     "CAP_DAC_OVERRIDE": (1, "reopen the job's files whoever owns them"),
     "CAP_SETUID": (7, "restore the job's user"),
     "CAP_SETGID": (6, "restore the job's groups"),
-    "CAP_SYS_CHROOT": (18, "restore the job's root and current folder"),
     "CAP_KILL": (5, "end the job whoever owns it"),
 }
-"""Name: (number, what Torpor or CRIU needs it for)."""
+"""Name: (number, what Torpor or CRIU needs it for). docs/design/criu.md says which were found needed, and how."""
 
 FEATURES = {
     "clone3_set_tid": "restored processes get their old ids",
