@@ -7,6 +7,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ class Criu:
 
 
 def find_criu() -> Criu:
-    """The CRIU to use: `TORPOR_CRIU` (program or prefix) and no other, else one in a private prefix or on PATH.
+    """The CRIU to use: `TORPOR_CRIU` (program or prefix) and no other, else the newest in a private prefix or on PATH.
 
     Raises CriuMissing when there is none that is new enough.
 
@@ -60,17 +61,21 @@ def find_criu() -> Criu:
     system = shutil.which("criu") or shutil.which("criu", path="/usr/local/sbin:/usr/sbin:/sbin")
     if system and not chosen:
         candidates.append(Path(system))
-    too_old = ""
+    unusable = ""
+    best: Criu | None = None
     for candidate in dict.fromkeys(candidates):
         argv = _command(candidate)
         if argv is None:
             continue
         version = _version(argv)
-        if version and _number(version) >= MINIMUM:
-            return Criu(argv, version, candidate)
-        too_old = f" ({candidate} is {version or 'not one that runs here'})"
+        if not version or _number(version) < MINIMUM:
+            unusable = f" ({candidate} is {version or 'not one that runs here'})"
+        elif best is None or _number(version) > _number(best.version):
+            best = Criu(argv, version, candidate)
+    if best is not None:
+        return best
     raise CriuMissing(
-        f"no CRIU {MINIMUM[0]}.{MINIMUM[1]} or newer{too_old}",
+        f"no CRIU {MINIMUM[0]}.{MINIMUM[1]} or newer{unusable}",
         hint="run scripts/criu, which puts one beside Torpor and leaves the system as it is; install one; "
         "or name one in TORPOR_CRIU",
     )
@@ -285,8 +290,22 @@ def restore(
         raise failure("criu restore", 1, error.output, log) from None
     host_root = tree.host_pid(supervisor, root)
     if host_root is None:
-        raise StepFailed(step="criu restore", reason="the job ended as soon as it was restored", process=root)
+        raise StepFailed(
+            step="criu restore", reason=f"the job {_end(Path(job_dir))} as soon as it was restored", process=root
+        )
     return Restored(supervisor, host_root, time.monotonic() - began)
+
+
+def _end(job_dir: Path) -> str:
+    """How the job's root ended, for a sentence."""
+    try:
+        with SupervisorClient(job_dir) as supervisor:
+            info = supervisor.info()
+    except TorporError:
+        return "ended"
+    if info.signal is not None:
+        return f"was killed by {signal.Signals(info.signal).name}"
+    return f"ended with exit code {info.exit_code}"
 
 
 def _work_dir(job_dir: Path) -> Path:

@@ -9,7 +9,9 @@ from pathlib import Path
 from torpor.errors import NoSpace, StepFailed, TorporError
 
 _LINE = re.compile(r"^(?:\([\d.]+\))?\s*(?:pie:\s+)?(?:(?P<pid>\d+):\s+)?Error \((?P<where>[^)]*)\):\s*(?P<text>.*)$")
-_PROCESS = re.compile(r"Dump \w+ \(pid: (\d+)\) failed|Can't fork for (\d+)|^(\d+)\((?:native|compat)\)")
+_PROCESS = re.compile(
+    r"Dump \w+ \(pid: (\d+)\) failed|Can't fork for (\d+)|Unseizable \S+ (\d+)|^(\d+)\((?:native|compat)\)"
+)
 
 # What CRIU calls an error and goes on after.
 _HARMLESS = re.compile(r"rlimit: Can't setup RLIMIT_NOFILE|Can't keep kdat cache")
@@ -31,6 +33,11 @@ _KNOWN = [
         r"Connected TCP socket",
         "it has a TCP connection, which cannot be saved",
         "close network connections before the checkpoint",
+    ),
+    _known(
+        r"sockets: Can't get 1:\d+(?:\(\d+\))? opt: Operation not supported",
+        "it has a network socket, which a CRIU before 4.2 cannot save on Linux from 6.16 on",
+        "run scripts/criu for a newer one, or close network sockets before the checkpoint",
     ),
     _known(
         r"External socket is used|Unix socket (?P<a>\S+) without peer",
@@ -68,7 +75,7 @@ _KNOWN = [
         "close it before the checkpoint; io_uring can usually be turned off in the library that uses it",
     ),
     _known(
-        r"io_uring",
+        r"io_uring|send_fds failed \(-22\)",
         "it uses io_uring, which CRIU cannot save",
         "turn io_uring off in the library that uses it",
     ),
@@ -83,7 +90,7 @@ _KNOWN = [
         "use POSIX shared memory, or files in /dev/shm",
     ),
     _known(
-        r"[Cc]an't (?:ptrace|seize)|Unable to interrupt task|is being traced|SEIZE (?P<a>\d+)",
+        r"[Cc]an't (?:ptrace|seize)|Unable to interrupt task|is being traced|SEIZE|Unseizable",
         "it cannot be stopped: another program traces it, or the right to is missing",
         "detach the debugger; CRIU needs CAP_SYS_PTRACE",
     ),
@@ -128,8 +135,13 @@ _KNOWN = [
         "the image is damaged; restore another",
     ),
     _known(
+        r"Read \d+ bytes while \d+ expected from \S*?(?P<a>[^/]+\.img)",
+        "the image's file {a} is short",
+        "the image is damaged; restore another",
+    ),
+    _known(
         r"Unexpected EOF|Magic doesn't match|Image corrupted|Can't read image|unexpected EOF",
-        "a file of the image is short or altered",
+        "a file of the image is missing, short or altered",
         "the image is damaged; restore another",
     ),
     _known(
@@ -138,7 +150,7 @@ _KNOWN = [
         "run with CAP_SETPCAP, as root has",
     ),
     _known(
-        r"Can't bind socket|Can't bind unix socket",
+        r"Can't bind (?:\w+ )?socket",
         "a socket of the job cannot be bound again: its name or port is taken",
         "end the program that uses it",
     ),
@@ -186,7 +198,7 @@ def explain(step: str, status: int, text: str, log: Path) -> TorporError:
     elif status < 0:
         reason = f"CRIU was ended by signal {-status}"
     else:
-        spoken = [line.strip() for line in lines if line.strip()]
+        spoken = [line.strip() for line in lines if line.strip() and not _HARMLESS.search(line)]
         reason = f"CRIU ended with status {status}" + (f": {spoken[-1]}" if spoken else "")
     return StepFailed(step=step, reason=reason, process=process, hint=f"see {log}", details=details)
 

@@ -27,6 +27,7 @@ PAGE = 4096
 _PAGEMAP, _MM = 0x56084025, 0x57492820
 _PRESENT = 1 << 2  # of a run: its pages are in the pages file
 _REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
+_COUNT, _WIDE_COUNT = 2, 5  # fields of a run
 _AREAS = 14  # field of the mm image that holds the mappings
 _PIECE = 2048  # pages that a thread takes at once
 _ZEROS, _SOME_ZEROS = bytes(PAGE), bytes(64)
@@ -46,6 +47,11 @@ def drop(folder: Path) -> int:
         return sum(_drop_from(pagemap, pool) for pagemap in sorted(folder.glob("pagemap-[0-9]*.img")))
 
 
+def _pages(run: Fields) -> int:
+    """Number of pages of a run: CRIU 4.2 moved it to a wider field."""
+    return number(run, _WIDE_COUNT) or number(run, _COUNT)
+
+
 def _drop_from(pagemap: Path, pool: ThreadPoolExecutor) -> int:
     head, *runs = entries(pagemap, _PAGEMAP)
     pages = pagemap.with_name(f"pages-{number(head, 1)}.img")
@@ -54,7 +60,7 @@ def _drop_from(pagemap: Path, pool: ThreadPoolExecutor) -> int:
     wanted = _REGULAR | _ANON_PRIVATE
     private = _merged([(number(a, 1), number(a, 2)) for a in areas if number(a, 7) & wanted == wanted])
     present = [run for run in runs if number(run, 4) & _PRESENT]
-    total = sum(number(run, 2) for run in present)
+    total = sum(_pages(run) for run in present)
     if total * PAGE != pages.stat().st_size:
         raise TorporError(f"{pages.name} has {pages.stat().st_size} bytes, {pagemap.name} speaks of {total * PAGE}")
     with pages.open("rb") as source:
@@ -80,7 +86,7 @@ def _pieces(present: list[Fields], private: list[tuple[int, int]]) -> Iterator[t
     """Work for the threads: first page, number of pages, and whether zeros among them may go."""
     position = 0
     for run in present:
-        address, count = number(run, 1), number(run, 2)
+        address, count = number(run, 1), _pages(run)
         at = bisect.bisect_right(private, (address, 1 << 64)) - 1
         inside = at >= 0 and address + count * PAGE <= private[at][1]
         for first in range(position, position + count, _PIECE):
@@ -154,12 +160,13 @@ def _remaining(runs: list[Fields], filled: list[Run]) -> Iterator[Fields]:
         if not number(run, 4) & _PRESENT:
             yield run
             continue
-        end = position + number(run, 2)
+        end = position + _pages(run)
         while index < len(filled) and filled[index][0] < end:
             first, count = filled[index]
             begin, stop = max(first, position), min(first + count, end)
             if begin < stop:
-                yield {**run, 1: number(run, 1) + (begin - position) * PAGE, 2: stop - begin}
+                field = _WIDE_COUNT if _WIDE_COUNT in run else _COUNT
+                yield {**run, 1: number(run, 1) + (begin - position) * PAGE, field: stop - begin}
             if first + count > end:
                 break
             index += 1
