@@ -24,7 +24,7 @@ class Host:
 
 
 def device(ordinal: int, uuid: str, arch: str = "9.0", memory: int = 80 << 30) -> Device:
-    return Device(ordinal, uuid, f"Card {arch}", arch, memory, rdma=False)
+    return Device(ordinal, uuid, f"Card {arch}", arch, memory, rdma=False, decompression=False)
 
 
 def image(*uuids: str, arch: str = "9.0") -> Manifest:

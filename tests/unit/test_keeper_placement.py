@@ -18,9 +18,7 @@ blocks = st.lists(
 
 
 def place(found: list[tuple[str, int, int]]) -> list[tuple[str, PlacedBlock]]:
-    return [
-        (uuid, PlacedBlock(pid, number << 32, size, 0)) for number, (uuid, pid, size) in enumerate(found, 1)
-    ]
+    return [(uuid, PlacedBlock(pid, number << 32, size, 0)) for number, (uuid, pid, size) in enumerate(found, 1)]
 
 
 @given(blocks)

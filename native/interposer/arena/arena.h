@@ -69,6 +69,10 @@ class Arena {
   CUresult open_peer(const contexts::Context& from, const contexts::Context& to);
   void close_peer(const contexts::Context& from, const contexts::Context& to);
 
+  // While a capture is active: what the driver says to a call of this thread that it may refuse then, as cuMemAlloc or
+  // cuMemFree; a refusal ends the capture.
+  CUresult probe_capture(const contexts::Context& context);
+
  private:
   friend class Handover;
   using Blocks = std::map<CUdeviceptr, std::unique_ptr<Block>>;
@@ -79,7 +83,6 @@ class Arena {
   CUresult allocate_small(DeviceMemory& memory, std::uint64_t size, CUdeviceptr& out);
   std::optional<CUdeviceptr> take_from_slabs(int device, std::uint64_t size);
   std::uint64_t next_slab_size(const DeviceMemory& memory) const;
-  CUresult probe_capture(const contexts::Context& context);
   void dispose(const Allocation& allocation);
   std::unique_ptr<Block> detach(Blocks::iterator block);
   void unmap(Block& block);

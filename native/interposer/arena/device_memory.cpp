@@ -16,13 +16,14 @@ bool has(CUdevice_attribute attribute, int device) {
   return real::cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
-CUmemAllocationProp properties(int device, bool rdma) {
+CUmemAllocationProp properties(int device, bool rdma, bool decompression) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   prop.location.id = device;
   prop.allocFlags.gpuDirectRDMACapable = rdma ? 1 : 0;
+  if (decompression) prop.allocFlags.usage |= CU_MEM_CREATE_USAGE_HW_DECOMPRESS;
   return prop;
 }
 
@@ -34,7 +35,8 @@ DeviceMemory::DeviceMemory(int ordinal) : ordinal_(ordinal) {
     return;
   }
   rdma_ = has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, ordinal);
-  const CUmemAllocationProp prop = properties(ordinal, rdma_);
+  decompression_ = has(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, ordinal);
+  const CUmemAllocationProp prop = properties(ordinal, rdma_, decompression_);
   std::size_t granularity = 0;
   if (real::cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS) {
     return;
@@ -80,7 +82,7 @@ bool DeviceMemory::contains(CUdeviceptr address) const {
 }
 
 CUresult DeviceMemory::create(std::uint64_t size, CUmemGenericAllocationHandle& out) const {
-  const CUmemAllocationProp prop = properties(ordinal_, rdma_);
+  const CUmemAllocationProp prop = properties(ordinal_, rdma_, decompression_);
   return real::cuMemCreate(&out, size, &prop, 0);
 }
 

@@ -40,6 +40,7 @@ class DeviceMemory {
   int ordinal_;
   std::uint64_t granularity_ = 0;
   bool rdma_ = false;
+  bool decompression_ = false;
   mutable std::mutex lock_;
   std::vector<Ranges> reservations_;
 };

@@ -2,6 +2,7 @@
 #include "../gate/gate.h"
 #include "../generated/hooks.h"
 #include "../generated/real.h"
+#include "../hooks/residual.h"
 #include "arena.h"
 #include "guarded.h"
 
@@ -28,6 +29,12 @@ CUresult free_memory(CUdeviceptr pointer) {
       // Whether a free needs a current context is the driver's to say.
       result = real::cuMemFree_v2(pointer);
       if (contexts::is_gone(result)) return result;
+    }
+    contexts::Context here;
+    if (active_captures() > 0 && contexts::current(here) == CUDA_SUCCESS) {
+      // During a capture in global or thread-local mode the driver refuses a free as it refuses an allocation.
+      result = arena->probe_capture(here);
+      if (result != CUDA_SUCCESS) return result;
     }
   }
   const CUresult waited = arena->wait_until_unused(*allocation);

@@ -26,10 +26,8 @@ bool answer(const Allocation& allocation, CUpointer_attribute attribute, void* o
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return put(out, static_cast<unsigned long long>(allocation.id));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return put(out, allocation.address);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       return put(out, static_cast<std::size_t>(allocation.size));
     default:
       return false;
@@ -37,9 +35,10 @@ bool answer(const Allocation& allocation, CUpointer_attribute attribute, void* o
 }
 
 // Corrects what the driver wrote about a block where cuMemAlloc memory would differ. Only the driver knows how wide it
-// writes these, and both values fit the lowest byte.
+// writes these, and the values fit the lowest byte. (An H200 calls cuMemAlloc memory capable of hardware decompression.)
 void amend(CUpointer_attribute attribute, void* out) {
   if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) put(out, std::uint8_t{1});
+  if (attribute == CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) put(out, std::uint8_t{1});
   if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) put(out, std::uint8_t{0});
 }
 

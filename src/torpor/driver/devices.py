@@ -15,7 +15,8 @@ from torpor.errors import DriverMissing, TorporError
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. `uuid` as `GPU-xxxxxxxx-…`, `arch` as `9.0`, `memory` in bytes, `rdma` whether VMM memory may be."""
+    """One GPU. `uuid` as `GPU-xxxxxxxx-…`, `arch` as `9.0`, `memory` in bytes, `rdma` and `decompression` what
+    memory of this device can be made for: registration for RDMA, decompression in hardware."""
 
     ordinal: int
     uuid: str
@@ -23,6 +24,7 @@ class Device:
     arch: str
     memory: int
     rdma: bool
+    decompression: bool
 
 
 class Driver:
@@ -107,15 +109,23 @@ def _read_device(ordinal: int) -> Device:
     attribute = cu.CUdevice_attribute
     major = _attribute(device, attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
     minor = _attribute(device, attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-    rdma = cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
+    rdma = attribute.CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+    decompression = attribute.CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
     return Device(
         ordinal=ordinal,
         uuid=f"GPU-{uuid.UUID(bytes=bytes(ctypes.string_at(int(identity.getPtr()), 16)))}",
         name=name.split(b"\0", 1)[0].decode(errors="replace"),
         arch=f"{major}.{minor}",
         memory=int(check("cuDeviceTotalMem", cu.cuDeviceTotalMem(device))),
-        rdma=int(rdma[0]) == 0 and bool(rdma[1]),
+        rdma=_has(device, rdma),
+        decompression=_has(device, decompression),
     )
+
+
+def _has(device: cu.CUdevice, which: cu.CUdevice_attribute) -> bool:
+    """Whether an attribute that older drivers may not know is there and not zero."""
+    status, value = cu.cuDeviceGetAttribute(which, device)
+    return status == cu.CUresult.CUDA_SUCCESS and bool(value)
 
 
 def _attribute(device: object, which: cu.CUdevice_attribute) -> int:

@@ -20,8 +20,10 @@ def _properties(device: Device) -> cu.CUmemAllocationProp:
     properties.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
     properties.location.id = device.ordinal
     if device.rdma:
-        # Native allocations can be registered for RDMA, so what replaces them must be, too.
+        # Native allocations can be registered for RDMA, so what replaces them must be, too; so for decompression.
         properties.allocFlags.gpuDirectRDMACapable = 1
+    if device.decompression:
+        properties.allocFlags.usage = 2  # CU_MEM_CREATE_USAGE_HW_DECOMPRESS
     return properties
 
 
