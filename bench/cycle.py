@@ -82,8 +82,13 @@ def cycle(mode: str, gib: float) -> dict[str, Any]:
     for leftover in (image, job, woken):
         leftover.remove()
     return {
-        "checkpoint": checkpoint, "restore": restore, "next_step": next_step, "gpu_bytes": summary["gpu_bytes"],
-        "cpu_bytes": summary["cpu_bytes"], "checkpoint_steps": saving.found, "restore_steps": waking.found,
+        "checkpoint": checkpoint,
+        "restore": restore,
+        "next_step": next_step,
+        "gpu_bytes": summary["gpu_bytes"],
+        "cpu_bytes": summary["cpu_bytes"],
+        "checkpoint_steps": saving.found,
+        "restore_steps": waking.found,
     }
 
 

@@ -1,7 +1,7 @@
-"""Question: what does one iteration of a small eager PyTorch loop cost?  (bench/overhead.py runs it both ways, taking turns.)
+"""Question: what does one iteration of a small eager PyTorch loop cost?  (bench/overhead.py runs it, taking turns.)
 
-For each line "<kind> <iterations>" on standard input, runs that many iterations and prints the nanoseconds of each. Kinds:
-an element-wise add in place, a small matrix product, a small training step.
+For each line "<kind> <iterations>" on standard input, runs that many iterations and prints the nanoseconds of each.
+Kinds: an element-wise add in place, a small matrix product, a small training step.
 """
 
 from __future__ import annotations
