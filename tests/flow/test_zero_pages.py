@@ -15,6 +15,9 @@ import mmap, os, sys, time
 
 PAGE, PAGES = mmap.PAGESIZE, 4096
 
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece, whoever else writes
+
 def fill(memory, start, stop, byte):
     for page in range(start, stop):
         memory[page * PAGE:(page + 1) * PAGE] = bytes([byte]) * PAGE
@@ -22,7 +25,7 @@ def fill(memory, start, stop, byte):
 def check(memory, who, expected):
     for page in range(PAGES):
         if memory[page * PAGE:(page + 1) * PAGE] != bytes([expected(page)]) * PAGE:
-            print(who, "page", page, "is wrong", flush=True)
+            say(who, "page", page, "is wrong")
 
 private = mmap.mmap(-1, PAGES * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 shared = mmap.mmap(-1, PAGES * PAGE)
@@ -37,12 +40,12 @@ if child == 0:
 else:
     fill(private, 2000, 4000, 0)      # nor the child's everywhere here
     expected, who = (lambda page: 0 if 2000 <= page < 4000 else 7), "parent"
-print(who, "ready", flush=True)
+say(who, "ready")
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 check(private, who, expected)
 check(shared, who, lambda page: 0)
-print(who, "checked", flush=True)
+say(who, "checked")
 if child:
     os.waitpid(child, 0)
     fill(private, 2000, 4000, 9)
