@@ -60,6 +60,13 @@ AllocationRef AddressMap::starting_at(uint64_t base) const {
   return found == by_base_.end() ? nullptr : found->second;
 }
 
+AllocationRef AddressMap::reaching(uint64_t address) const {
+  auto next = by_base_.upper_bound(address);
+  if (next == by_base_.begin()) return nullptr;
+  const AllocationRef& candidate = std::prev(next)->second;
+  return address - candidate->base < candidate->reach() ? candidate : nullptr;
+}
+
 bool AddressMap::overlaps(uint64_t base, uint64_t size) const {
   auto next = by_base_.lower_bound(base);
   return at(base) != nullptr || (next != by_base_.end() && next->first - base < size);

@@ -15,11 +15,13 @@ struct Device;
 class Context;
 class Block;
 struct Pool;
+struct GraphMemory;
 
 enum class Kind {
   linear,      // cuMemAlloc
   pooled,      // cuMemAllocAsync
   managed,     // cuMemAllocManaged
+  variable,    // of a module
   mapped,      // a VMM mapping
   host,        // cuMemHostAlloc
   registered,  // cuMemHostRegister
@@ -59,6 +61,8 @@ struct Allocation {
   unsigned flags = 0;            // host, registered, managed: the flags of the call
   uint64_t charged = 0;          // bytes booked on the device
   bool sync_memops = false;
+  bool constant = false;         // variable only: kernels cannot write it
+  std::weak_ptr<GraphMemory> graph_memory;  // pooled only: of an allocation node
   bool freeing = false;          // pooled: cuMemFreeAsync was called, its turn has not come
 
   PrivateMemory memory;          // linear, pooled, managed, host
@@ -67,7 +71,11 @@ struct Allocation {
   uint64_t block_offset = 0;
   std::map<std::pair<int, int>, CUmemAccess_flags> access;  // by location type and id
 
-  bool on_device() const { return kind == Kind::linear || kind == Kind::pooled || kind == Kind::mapped; }
+  bool on_device() const {
+    return kind == Kind::linear || kind == Kind::pooled || kind == Kind::variable || kind == Kind::mapped;
+  }
+  // Bytes from the base that a kernel can touch: as on hardware, whole pages.
+  uint64_t reach() const { return memory.size() != 0 ? memory.size() : size; }
   // Whether `reader` may touch it; only VMM memory has to be opened first.
   bool accessible_from(const Device& reader) const;
   bool accessible_from_host() const;
@@ -84,6 +92,7 @@ class AddressMap {
 
   AllocationRef at(uint64_t address) const;        // that contains the address, or null
   AllocationRef starting_at(uint64_t base) const;  // or null
+  AllocationRef reaching(uint64_t address) const;  // that a kernel finds there, or null
   bool overlaps(uint64_t base, uint64_t size) const;
   // The neighbouring ranges that hold [base, base + size) without a gap; empty when there are none.
   std::vector<AllocationRef> covering(uint64_t base, uint64_t size) const;

@@ -2,7 +2,10 @@
 
 #include <atomic>
 
+#include "capture.h"
 #include "failure.h"
+#include "module.h"
+#include "print_buffer.h"
 #include "process.h"
 
 namespace sim {
@@ -35,7 +38,9 @@ Context::Context(Device& on, unsigned context_flags, unsigned version, bool is_p
 void Context::revive() {
   destroyed = false;
   limits = initial_limits;
-  legacy_ = std::make_shared<Stream>(this, 0, 0);
+  health = std::make_shared<Health>();
+  prints = std::make_shared<PrintBuffer>();
+  legacy_ = std::make_shared<Stream>(this, health, 0, 0);
 }
 
 void Context::end() {
@@ -49,7 +54,7 @@ void Context::end() {
 }
 
 std::shared_ptr<Stream> Context::make_stream(unsigned stream_flags, int priority) {
-  auto stream = std::make_shared<Stream>(this, stream_flags, priority);
+  auto stream = std::make_shared<Stream>(this, health, stream_flags, priority);
   streams_.insert(stream);
   return stream;
 }
@@ -91,8 +96,13 @@ std::vector<Ticket> Context::everything() {
   return tickets;
 }
 
+std::vector<std::shared_ptr<Stream>> Context::streams() const { return {streams_.begin(), streams_.end()}; }
+
 void end_context(Context& context) {
   Process& self = process();
+  for (const auto& stream : context.streams()) abandon_capture(*stream);
+  context.prints->flush();
+  unload_all(context);
   context.end();
   auto mine = [&](const auto& object) { return object.context == &context; };
   self.streams.remove_if(mine);
@@ -107,11 +117,17 @@ std::vector<std::shared_ptr<Context>>& context_stack() {
   return stack;
 }
 
-std::shared_ptr<Context> current_context() {
+std::shared_ptr<Context> current_even_if_broken() {
   const auto& stack = context_stack();
   require(!stack.empty() && stack.back(), CUDA_ERROR_INVALID_CONTEXT);
   require(!stack.back()->destroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return stack.back();
+}
+
+std::shared_ptr<Context> current_context() {
+  std::shared_ptr<Context> context = current_even_if_broken();
+  context->health->check();
+  return context;
 }
 
 }  // namespace sim

@@ -13,6 +13,7 @@
 namespace sim {
 
 struct Device;
+class PrintBuffer;
 
 // Which stream the handle 0 means: the entry point decides (`_ptds` and `_ptsz` names mean the thread's own).
 enum class DefaultStream { legacy, per_thread };
@@ -33,6 +34,8 @@ class Context {
   // What work in `stream` has to wait for by the rules of the legacy default stream.
   std::vector<Ticket> implied_order(Stream& stream);
   std::vector<Ticket> everything();
+  bool is_legacy(const Stream& stream) const { return &stream == legacy_.get(); }
+  std::vector<std::shared_ptr<Stream>> streams() const;
 
   // Ends every stream; waits on memory give up. The context is then `destroyed` until revived (primary ones are).
   void end();
@@ -48,6 +51,8 @@ class Context {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
   std::set<Context*> peers;            // contexts whose memory this one may access
+  std::shared_ptr<Health> health;
+  std::shared_ptr<PrintBuffer> prints;
 
  private:
   std::shared_ptr<Stream> legacy_;
@@ -64,6 +69,8 @@ void end_context(Context& context);
 std::vector<std::shared_ptr<Context>>& context_stack();
 
 // The calling thread's current context; throws CUDA_ERROR_INVALID_CONTEXT or CUDA_ERROR_CONTEXT_IS_DESTROYED.
+std::shared_ptr<Context> current_even_if_broken();
+// The same for what cannot be done in a broken context: throws what broke it.
 std::shared_ptr<Context> current_context();
 
 }  // namespace sim

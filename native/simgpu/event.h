@@ -16,9 +16,16 @@ struct Recording {
 
 // Guarded by the process lock.
 struct Event {
+  Event(Context* in, std::shared_ptr<Health> state, unsigned how) : context(in), health(std::move(state)), flags(how) {}
+
   Context* const context;
+  const std::shared_ptr<Health> health;  // the context's
   const unsigned flags;
   std::shared_ptr<Recording> recording;  // null until recorded: counts as done
+  // When it was last recorded in a stream that was captured: where.
+  std::shared_ptr<Capture> capture;
+  std::vector<Node*> captured_at;
+  bool stale = false;  // that capture is over: the event means nothing until it is recorded again
 };
 
 }  // namespace sim

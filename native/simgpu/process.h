@@ -11,7 +11,10 @@
 #include "context.h"
 #include "device.h"
 #include "event.h"
+#include "graph.h"
 #include "ledger.h"
+#include "linker.h"
+#include "module.h"
 #include "pool.h"
 #include "registry.h"
 #include "virtual_memory.h"
@@ -36,6 +39,16 @@ struct Process {
   Registry<Stream, CUstream> streams;
   Registry<Event, CUevent> events;
   Registry<Pool, CUmemoryPool> pools;
+  Registry<Module, CUmodule> modules;
+  Registry<Function, CUfunction> functions;
+  Registry<Library, CUlibrary> libraries;
+  Registry<Kernel, CUkernel> kernels;
+  Registry<Graph, CUgraph> graphs;
+  Registry<Node, CUgraphNode> graph_nodes;
+  Registry<GraphExec, CUgraphExec> graph_execs;
+  Registry<UserObject, CUuserObject> user_objects;
+  Registry<Linker, CUlinkState> linkers;
+  std::vector<std::shared_ptr<Capture>> captures;  // under way
 
   // Throws CUDA_ERROR_INVALID_DEVICE.
   Device& device(int ordinal);

@@ -26,6 +26,12 @@ class Registry {
     return found->second;
   }
 
+  // Null when the handle names no live object.
+  std::shared_ptr<T> look(Handle handle) const {
+    auto found = objects_.find(handle);
+    return found != objects_.end() ? found->second : nullptr;
+  }
+
   std::shared_ptr<T> remove(Handle handle, CUresult unknown) {
     std::shared_ptr<T> object = find(handle, unknown);
     objects_.erase(handle);

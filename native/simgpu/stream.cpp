@@ -73,8 +73,8 @@ void wait_for_progress(const std::function<bool()>& met) {
   }
 }
 
-Stream::Stream(Context* owner, unsigned stream_flags, int stream_priority)
-    : context(owner), flags(stream_flags), priority(stream_priority), id(next_stream_id()) {}
+Stream::Stream(Context* owner, std::shared_ptr<Health> state, unsigned stream_flags, int stream_priority)
+    : context(owner), flags(stream_flags), priority(stream_priority), id(next_stream_id()), health(std::move(state)) {}
 
 bool Stream::can_start(const Work& work) const {
   if (running_) return false;

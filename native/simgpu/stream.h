@@ -9,13 +9,18 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
+
+#include "health.h"
 
 namespace sim {
 
 class Stream;
 class Context;
+struct Capture;
+struct Node;
 using Clock = std::chrono::steady_clock;
 
 // A point in a stream: everything submitted up to and including one piece of work. An empty ticket is done.
@@ -53,7 +58,7 @@ struct Begun {
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(Context* context, unsigned flags, int priority);
+  Stream(Context* context, std::shared_ptr<Health> health, unsigned flags, int priority);
 
   // Appends work and returns at once.
   Ticket submit(Work work);
@@ -66,11 +71,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // No more work will come. Waits on memory give up; what is queued still runs, then the thread ends.
   void close(bool give_up_waits);
   bool given_up() const { return give_up_.load(std::memory_order_relaxed); }
+  const std::atomic<bool>& giving_up() const { return give_up_; }
 
   Context* const context;
   const unsigned flags;  // CU_STREAM_NON_BLOCKING or 0
   const int priority;
   const uint64_t id;
+  const std::shared_ptr<Health> health;  // the context's
+
+  // While the stream is captured: what its next node has to follow. Guarded by the process lock.
+  std::shared_ptr<Capture> capture;
+  std::vector<Node*> frontier;
+  std::map<int, CUlaunchAttributeValue> attributes;  // as set; guarded by the process lock
 
  private:
   friend struct Ticket;

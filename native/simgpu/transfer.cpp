@@ -5,6 +5,8 @@
 #include <memory>
 #include <sys/mman.h>
 
+#include "capture.h"
+#include "copy_description.h"
 #include "process.h"
 
 namespace sim {
@@ -109,7 +111,59 @@ Lane lane(CUstream handle, DefaultStream zero) {
 
 constexpr uint64_t staged_at_most = uint64_t{64} << 10;  // what the driver takes along from pageable memory
 
+// A copy whose ends are known.
+struct Route {
+  Region to, from;
+  Extent extent;
+  std::shared_ptr<End> target, source;
+
+  Route(const Transfer& asked, const Device& user)
+      : to(asked.to),
+        from(asked.from),
+        extent(asked.extent),
+        target(std::make_shared<End>(resolve(to, extent, user))),
+        source(std::make_shared<End>(resolve(from, extent, user))) {}
+
+  void operator()(Stream& stream) const {
+    if (stream.health->broken()) return;
+    Clock::time_point start = Clock::now();
+    move_bytes(to, from, extent);
+    charge_link(*target, *source, extent.bytes(), start);
+  }
+};
+
+std::function<void(Stream&)> filling(const Region& to, const Extent& extent, Fill with, const Device& user) {
+  require(to.address % with.element == 0 && to.pitch % with.element == 0);
+  auto target = std::make_shared<End>(resolve(to, extent, user));
+  return [to, extent, with, target](Stream& stream) {
+    if (!stream.health->broken()) set_bytes(to, extent, with);
+  };
+}
+
+// Takes along what has to be read before the call returns.
+void stage(Route& route, std::shared_ptr<std::vector<uint8_t>>& staged) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(route.from.address);
+  staged = std::make_shared<std::vector<uint8_t>>(bytes, bytes + span_of(route.from, route.extent));
+  route.from.address = reinterpret_cast<uint64_t>(staged->data());
+}
+
+// What a call that has waited reports: the work of others may have gone wrong in between.
+void report(const std::shared_ptr<Stream>& stream) { stream->health->check(); }
+
 }  // namespace
+
+std::function<void(Stream&)> resolved(const Transfer& transfer, const Device& user) {
+  if (transfer.extent.bytes() == 0) return [](Stream&) {};
+  return Route(transfer, user);
+}
+
+std::function<void(Stream&)> resolved(const CUDA_MEMSET_NODE_PARAMS& what, const Device& user) {
+  require(what.elementSize == 1 || what.elementSize == 2 || what.elementSize == 4);
+  require(what.width <= SIZE_MAX / what.elementSize);
+  Extent extent{what.width * what.elementSize, what.height, 1};
+  if (extent.bytes() == 0) return [](Stream&) {};
+  return filling({what.dst, what.pitch, 0, Side::device}, extent, {what.value, what.elementSize}, user);
+}
 
 void copy(const Region& to, const Region& from, const Extent& extent, CUstream handle, DefaultStream zero,
           Return when) {
@@ -117,23 +171,20 @@ void copy(const Region& to, const Region& from, const Extent& extent, CUstream h
   {
     Section section;
     Lane on = lane(handle, zero);
+    if (when == Return::after) {
+      forbid_captured(*on.stream);
+      forbid_unsafe();
+    }
     if (extent.bytes() == 0) return;
-    auto target = std::make_shared<End>(resolve(to, extent, on.current->device));
-    auto source = std::make_shared<End>(resolve(from, extent, on.current->device));
-    Region read = from;
+    Route route({to, from, extent}, on.current->device);
+    if (captured(*on.stream, CopyOp{described({to, from, extent}), on.current->handle()})) return;
     std::shared_ptr<std::vector<uint8_t>> staged;
-    bool wait = when == Return::after || target->pageable || source->pageable;
-    if (wait && when == Return::at_once && !target->pageable && span_of(from, extent) <= staged_at_most) {
-      const auto* bytes = reinterpret_cast<const uint8_t*>(from.address);
-      staged = std::make_shared<std::vector<uint8_t>>(bytes, bytes + span_of(from, extent));
-      read.address = reinterpret_cast<uint64_t>(staged->data());
+    bool wait = when == Return::after || route.target->pageable || route.source->pageable;
+    if (wait && when == Return::at_once && !route.target->pageable && span_of(from, extent) <= staged_at_most) {
+      stage(route, staged);
       wait = false;
     }
-    auto run = [to, read, extent, target, source, staged](Stream&) {
-      Clock::time_point start = Clock::now();
-      move_bytes(to, read, extent);
-      charge_link(*target, *source, extent.bytes(), start);
-    };
+    auto run = [route = std::move(route), staged](Stream& stream) { route(stream); };
     if (!wait) {
       on.stream->submit({std::move(run), on.owner().implied_order(*on.stream)});
       return;
@@ -141,6 +192,7 @@ void copy(const Region& to, const Region& from, const Extent& extent, CUstream h
     begun = begin(on.stream, on.owner(), std::move(run));
   }
   begun.finish();
+  report(begun.stream);
 }
 
 void fill(const Region& to, const Extent& extent, Fill with, CUstream handle, DefaultStream zero, Return when) {
@@ -148,10 +200,15 @@ void fill(const Region& to, const Extent& extent, Fill with, CUstream handle, De
   {
     Section section;
     Lane on = lane(handle, zero);
-    require(to.address % with.element == 0 && to.pitch % with.element == 0);
-    if (extent.bytes() == 0) return;
-    auto target = std::make_shared<End>(resolve(to, extent, on.current->device));
-    auto run = [to, extent, with, target](Stream&) { set_bytes(to, extent, with); };
+    if (when == Return::after) forbid_captured(*on.stream);
+    if (extent.bytes() == 0) {
+      require(to.address % with.element == 0 && to.pitch % with.element == 0);
+      return;
+    }
+    auto run = filling(to, extent, with, on.current->device);
+    CUDA_MEMSET_NODE_PARAMS what{to.address, to.pitch, with.value, with.element, extent.width / with.element,
+                                 extent.rows};
+    if (captured(*on.stream, FillOp{what, on.current->handle()})) return;
     if (when == Return::at_once) {
       on.stream->submit({std::move(run), on.owner().implied_order(*on.stream)});
       return;
@@ -159,6 +216,7 @@ void fill(const Region& to, const Extent& extent, Fill with, CUstream handle, De
     begun = begin(on.stream, on.owner(), std::move(run));
   }
   begun.finish();
+  report(begun.stream);
 }
 
 }  // namespace sim

@@ -43,4 +43,12 @@ enum class Return { after, at_once };
 void copy(const Region& to, const Region& from, const Extent& extent, CUstream stream, DefaultStream zero, Return when);
 void fill(const Region& to, const Extent& extent, Fill with, CUstream stream, DefaultStream zero, Return when);
 
+struct Transfer {
+  Region to, from;
+  Extent extent;
+};
+// Checked and resolved against the memory of now, to be run in a stream. Under the process lock. Throws as `copy` does.
+std::function<void(Stream&)> resolved(const Transfer& transfer, const Device& user);
+std::function<void(Stream&)> resolved(const CUDA_MEMSET_NODE_PARAMS& fill, const Device& user);
+
 }  // namespace sim

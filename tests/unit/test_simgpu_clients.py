@@ -49,8 +49,8 @@ call("cuEventSynchronize", event)
 result = bytearray(size)
 call("cuMemcpyDtoH", (ctypes.c_char * size).from_buffer(result), address, size)
 assert result == data
-status, _ = cu.cuModuleLoadData(b"not yet")
-assert status == cu.CUresult.CUDA_ERROR_NOT_SUPPORTED
+status, _ = cu.cuModuleLoadData(b"no module, and no text of one")
+assert status == cu.CUresult.CUDA_ERROR_INVALID_IMAGE
 call("cuMemFree", memory)
 call("cuMemUnmap", address, block)
 call("cuMemRelease", handle)

@@ -39,10 +39,10 @@ def test_a_base_name_means_every_version_and_an_exact_name_itself(start: Start) 
 
 
 def test_missing_calls_have_fault_points_too(start: Start) -> None:
-    program = start(TORPOR_SIM_FAULT="cuModuleLoadData=fail:218")
+    program = start(TORPOR_SIM_FAULT="cuArrayCreate=fail:218")
     program.start_up()
-    assert program.status("cuModuleLoadData", out(8), out(8)) == 218
-    assert program.status("cuModuleLoadData", out(8), out(8)) == 801
+    assert program.status("cuArrayCreate_v2", out(8), out(8)) == 218
+    assert program.status("cuArrayCreate_v2", out(8), out(8)) == 801
 
 
 def test_a_call_hangs_until_the_file_is_there(start: Start, tmp_path: Path) -> None:

@@ -238,7 +238,6 @@ def test_what_is_asked_of_streams(start: Start) -> None:
     assert program.number("cuStreamGetCtx", stream, out(8)) == context
     assert program.number("cuStreamGetDevice", stream, out(4)) == 0
     assert program.number("cuStreamIsCapturing", stream, out(4)) == 0
-    assert program.status("cuStreamBeginCapture_v2", stream, 0) == NOT_SUPPORTED
     assert program.status("cuStreamCreate", out(8), 8) == INVALID_VALUE
     assert program.status("cuStreamDestroy_v2", LEGACY) == INVALID_HANDLE
     assert program.status("cuStreamSynchronize", 0x1234) == INVALID_HANDLE

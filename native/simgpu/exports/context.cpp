@@ -1,5 +1,7 @@
 // Contexts made by the program, the stack of each thread, and what is asked of the current one.
+#include "capture.h"
 #include "entry.h"
+#include "print_buffer.h"
 
 using namespace sim;
 
@@ -47,11 +49,17 @@ void pop(CUcontext* out) {
 
 void synchronize(CUcontext handle) {
   std::vector<Ticket> tickets;
+  std::shared_ptr<Context> context;
   {
     Section section;
-    tickets = named_or_current(handle)->everything();
+    context = named_or_current(handle);
+    context->health->check();
+    forbid_capturing(*context);
+    tickets = context->everything();
   }
   wait_all(tickets);
+  context->prints->flush();
+  context->health->check();
 }
 
 }  // namespace
@@ -103,7 +111,7 @@ SIM_API(cuCtxGetCurrent, query, (CUcontext* out), (out)) {
 
 SIM_API(cuCtxGetDevice, query, (CUdevice* out), (out)) {
   require(out != nullptr);
-  *out = current_context()->device.ordinal;
+  *out = current_even_if_broken()->device.ordinal;
 }
 
 SIM_API(cuCtxGetDevice_v2, query, (CUdevice* out, CUcontext handle), (out, handle)) {
@@ -113,7 +121,7 @@ SIM_API(cuCtxGetDevice_v2, query, (CUdevice* out, CUcontext handle), (out, handl
 
 SIM_API(cuCtxGetFlags, query, (unsigned* out), (out)) {
   require(out != nullptr);
-  *out = current_context()->flags;
+  *out = current_even_if_broken()->flags;
 }
 
 SIM_API(cuCtxSetFlags, change, (unsigned flags), (flags)) {
@@ -144,9 +152,11 @@ SIM_API(cuCtxGetLimit, query, (size_t* out, CUlimit limit), (out, limit)) {
 
 SIM_API(cuCtxSetLimit, change, (CUlimit limit, size_t value), (limit, value)) {
   std::shared_ptr<Context> context = current_context();
+  forbid_unsafe();
   auto found = context->limits.find(limit);
   require(found != context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
   found->second = value;
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE) context->prints->limit(value);
 }
 
 SIM_API(cuCtxGetCacheConfig, query, (CUfunc_cache* out), (out)) {

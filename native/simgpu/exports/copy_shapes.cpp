@@ -1,62 +1,24 @@
 // Copies of two and three dimensions, and batches of copies.
 #include "entry.h"
+#include "copy_description.h"
 #include "transfer.h"
 
 using namespace sim;
 
 namespace {
 
-// One side of a copy description. Arrays are among what is missing.
-Region start(CUmemorytype type, const void* host, CUdeviceptr device, uint64_t pitch, uint64_t slice, uint64_t offset) {
-  switch (type) {
-    case CU_MEMORYTYPE_HOST:
-      return {reinterpret_cast<uint64_t>(host) + offset, pitch, slice, Side::host};
-    case CU_MEMORYTYPE_DEVICE:
-      return {device + offset, pitch, slice, Side::device};
-    case CU_MEMORYTYPE_UNIFIED:
-      return {device + offset, pitch, slice, Side::either};
-    case CU_MEMORYTYPE_ARRAY:
-      fail(CUDA_ERROR_NOT_SUPPORTED);
-    default:
-      fail(CUDA_ERROR_INVALID_VALUE);
-  }
-}
-
-// A pitch of 0 stands for rows without a gap; a pitch below the width is refused.
-uint64_t pitch_of(uint64_t pitch, uint64_t width, uint64_t x) {
-  require(pitch == 0 || pitch >= width + x);
-  return pitch != 0 ? pitch : width + x;
-}
-
 void copy_plane(const CUDA_MEMCPY2D* what, CUstream stream, DefaultStream zero, Return when) {
   require(what != nullptr);
-  const auto& c = *what;
-  uint64_t from_pitch = pitch_of(c.srcPitch, c.WidthInBytes, c.srcXInBytes);
-  uint64_t to_pitch = pitch_of(c.dstPitch, c.WidthInBytes, c.dstXInBytes);
-  Region from = start(c.srcMemoryType, c.srcHost, c.srcDevice, from_pitch, 0, c.srcY * from_pitch + c.srcXInBytes);
-  Region to = start(c.dstMemoryType, c.dstHost, c.dstDevice, to_pitch, 0, c.dstY * to_pitch + c.dstXInBytes);
-  copy(to, from, {c.WidthInBytes, c.Height, 1}, stream, zero, when);
+  Transfer asked = transfer_of(*what);
+  copy(asked.to, asked.from, asked.extent, stream, zero, when);
 }
 
-// Serves the plain and the peer description: their fields have the same names.
+// Serves the plain and the peer description.
 template <typename Description>
 void copy_box(const Description* what, CUstream stream, DefaultStream zero, Return when) {
   require(what != nullptr);
-  const auto& c = *what;
-  require(c.srcLOD == 0 && c.dstLOD == 0);
-  auto slice_of = [&](uint64_t pitch, uint64_t height, uint64_t y) {
-    require(c.Depth <= 1 || height == 0 || height >= c.Height + y);
-    return pitch * (height != 0 ? height : c.Height + y);
-  };
-  uint64_t from_pitch = pitch_of(c.srcPitch, c.WidthInBytes, c.srcXInBytes);
-  uint64_t to_pitch = pitch_of(c.dstPitch, c.WidthInBytes, c.dstXInBytes);
-  uint64_t from_slice = slice_of(from_pitch, c.srcHeight, c.srcY);
-  uint64_t to_slice = slice_of(to_pitch, c.dstHeight, c.dstY);
-  Region from = start(c.srcMemoryType, c.srcHost, c.srcDevice, from_pitch, from_slice,
-                      c.srcZ * from_slice + c.srcY * from_pitch + c.srcXInBytes);
-  Region to = start(c.dstMemoryType, c.dstHost, c.dstDevice, to_pitch, to_slice,
-                    c.dstZ * to_slice + c.dstY * to_pitch + c.dstXInBytes);
-  copy(to, from, {c.WidthInBytes, c.Height, c.Depth}, stream, zero, when);
+  Transfer asked = transfer_of(*what);
+  copy(asked.to, asked.from, asked.extent, stream, zero, when);
 }
 
 void copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes, size_t count, CUstream stream,

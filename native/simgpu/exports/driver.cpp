@@ -41,8 +41,3 @@ SIM_API(cuGetExportTable, free, (const void** table, const CUuuid* id), (table, 
 
 SIM_API(cuProfilerStart, query, (), ()) {}
 SIM_API(cuProfilerStop, query, (), ()) {}
-
-SIM_API(cuModuleGetLoadingMode, query, (CUmoduleLoadingMode* mode), (mode)) {
-  require(mode != nullptr);
-  *mode = CU_MODULE_LAZY_LOADING;
-}

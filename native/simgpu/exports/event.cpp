@@ -1,5 +1,7 @@
 // Events.
+#include "capture.h"
 #include "entry.h"
+#include "print_buffer.h"
 
 using namespace sim;
 
@@ -13,41 +15,20 @@ std::shared_ptr<Stream> stream_of(CUstream handle, DefaultStream zero) {
   return current_context()->stream(handle, zero);
 }
 
-void record_after(Event& event, Stream& stream, std::vector<Ticket> before) {
-  auto recording = std::make_shared<Recording>();
-  Work work;
-  work.run = [recording](Stream&) {
-    auto now = Clock::now().time_since_epoch();
-    recording->nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  };
-  work.after = std::move(before);
-  work.instant = true;
-  recording->ticket = stream.submit(std::move(work));
-  event.recording = std::move(recording);
-}
-
-void record(CUevent handle, CUstream stream_handle, DefaultStream zero) {
+void record(CUevent handle, CUstream stream_handle, DefaultStream zero, unsigned flags) {
   std::shared_ptr<Event> event = named(handle);
   std::shared_ptr<Stream> stream = stream_of(stream_handle, zero);
   require(event->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
-  record_after(*event, *stream, stream->context->implied_order(*stream));
-}
-
-void wait_in(Stream& stream, const Event& event) {
-  if (!event.recording) return;
-  Work work;
-  work.run = [](Stream&) {};
-  work.after = stream.context->implied_order(stream);
-  work.after.push_back(event.recording->ticket);
-  work.instant = true;
-  stream.submit(std::move(work));
+  sim::record(event, stream, (flags & CU_EVENT_RECORD_EXTERNAL) != 0);
 }
 
 void elapsed(float* out, CUevent start, CUevent end) {
   require(out != nullptr);
   std::shared_ptr<Event> first = named(start), second = named(end);
-  for (const Event* event : {first.get(), second.get()})
+  for (Event* event : {first.get(), second.get()}) {
+    require(event->capture == nullptr, CUDA_ERROR_CAPTURED_EVENT);
     require(event->recording && !(event->flags & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
+  }
   require(first->recording->ticket.done() && second->recording->ticket.done(), CUDA_ERROR_NOT_READY);
   int64_t nanoseconds = second->recording->nanoseconds - first->recording->nanoseconds;
   *out = static_cast<float>(static_cast<double>(nanoseconds) / 1e6);
@@ -60,35 +41,48 @@ void destroy(CUevent handle) { process().events.remove(handle, CUDA_ERROR_INVALI
 SIM_API(cuEventCreate, change, (CUevent* out, unsigned flags), (out, flags)) {
   require(out != nullptr && (flags & ~known_flags) == 0);
   require(!(flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
-  *out = process().events.add(std::make_shared<Event>(current_context().get(), flags, nullptr));
+  std::shared_ptr<Context> context = current_context();
+  *out = process().events.add(std::make_shared<Event>(context.get(), context->health, flags));
 }
 
 SIM_API(cuEventDestroy_v2, change, (CUevent handle), (handle)) { destroy(handle); }
 SIM_API(cuEventDestroy, change, (CUevent handle), (handle)) { destroy(handle); }
 
 SIM_STREAM_API(cuEventRecord, _ptsz, change, (CUevent event, CUstream stream), (event, stream)) {
-  record(event, stream, zero);
+  record(event, stream, zero, 0);
 }
 
 SIM_STREAM_API(cuEventRecordWithFlags, _ptsz, change, (CUevent event, CUstream stream, unsigned flags),
                (event, stream, flags)) {
   require((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) == 0);
-  record(event, stream, zero);
+  record(event, stream, zero, flags);
 }
 
 SIM_API(cuEventQuery, query, (CUevent handle), (handle)) {
   std::shared_ptr<Event> event = named(handle);
+  event->health->check();
+  forbid_captured(*event);
+  forbid_unsafe();
   require(!event->recording || event->recording->ticket.done(), CUDA_ERROR_NOT_READY);
 }
 
 SIM_API(cuEventSynchronize, wait, (CUevent handle), (handle)) {
   Ticket ticket;
+  std::shared_ptr<Health> health;
+  std::shared_ptr<PrintBuffer> prints;
   {
     Section section;
     std::shared_ptr<Event> event = named(handle);
+    health = event->health;
+    prints = event->context->prints;
+    health->check();
+    forbid_captured(*event);
+    forbid_unsafe();
     if (event->recording) ticket = event->recording->ticket;
   }
   ticket.wait();
+  prints->flush();
+  health->check();
 }
 
 SIM_API(cuEventElapsedTime, query, (float* out, CUevent start, CUevent end), (out, start, end)) {
@@ -102,11 +96,21 @@ SIM_API(cuEventElapsedTime_v2, query, (float* out, CUevent start, CUevent end), 
 SIM_STREAM_API(cuStreamWaitEvent, _ptsz, change, (CUstream stream, CUevent event, unsigned flags),
                (stream, event, flags)) {
   require((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) == 0);
-  wait_in(*stream_of(stream, zero), *named(event));
+  wait_for(named(event), stream_of(stream, zero), (flags & CU_EVENT_WAIT_EXTERNAL) != 0);
 }
 
 SIM_API(cuCtxRecordEvent, change, (CUcontext handle, CUevent event), (handle, event)) {
   auto context = process().contexts.find(handle, CUDA_ERROR_INVALID_CONTEXT);
-  auto stream = context->stream(CU_STREAM_LEGACY, DefaultStream::legacy);
-  record_after(*named(event), *stream, context->everything());
+  forbid_capturing(*context);
+  carry_out(RecordOp{named(event)}, context->stream(CU_STREAM_LEGACY, DefaultStream::legacy), context->everything());
+}
+
+// What follows in the context waits: all its streams do, those that are made later by the legacy stream's rules.
+SIM_API(cuCtxWaitEvent, change, (CUcontext handle, CUevent event), (handle, event)) {
+  auto context = process().contexts.find(handle, CUDA_ERROR_INVALID_CONTEXT);
+  forbid_capturing(*context);
+  std::shared_ptr<Event> awaited = named(event);
+  forbid_captured(*awaited);
+  wait_for(awaited, context->stream(CU_STREAM_LEGACY, DefaultStream::legacy), false);
+  for (const auto& stream : context->streams()) wait_for(awaited, stream, false);
 }

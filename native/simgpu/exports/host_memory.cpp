@@ -1,6 +1,7 @@
 // Host memory that devices reach: pinned, registered, managed.
 #include <unistd.h>
 
+#include "capture.h"
 #include "entry.h"
 #include "linear.h"
 
@@ -16,6 +17,7 @@ uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(poi
 
 void* allocate(size_t size, unsigned flags) {
   require(size != 0 && (flags & ~alloc_flags) == 0);
+  forbid_unsafe();
   AllocationRef made = make_reachable(process(), Kind::host, *current_context(), size, flags);
   return reinterpret_cast<void*>(made->base);
 }

@@ -1,4 +1,5 @@
 // Linear device memory, and how much there is.
+#include "capture.h"
 #include "entry.h"
 #include "linear.h"
 
@@ -11,6 +12,7 @@ constexpr uint64_t pitch_alignment = 512;
 CUdeviceptr allocate(uint64_t size) {
   require(size != 0);
   std::shared_ptr<Context> context = current_context();
+  forbid_unsafe();
   return make_linear(process(), Kind::linear, context->device, context.get(), size)->base;
 }
 
@@ -47,13 +49,15 @@ SIM_API(cuMemFree_v2, wait, (CUdeviceptr address), (address)) {
   {
     Section section;
     std::shared_ptr<Context> context = current_context();
+    forbid_unsafe();
     AllocationRef allocation = freeable(address);
     tickets = (allocation->context != nullptr ? allocation->context : context.get())->everything();
   }
   wait_all(tickets);
   Section section;
-  freeable(address);
-  process().memory.remove(address);
+  AllocationRef allocation = freeable(address);
+  if (auto of_graph = allocation->graph_memory.lock()) of_graph->live = false;
+  else process().memory.remove(address);
 }
 
 SIM_API(cuMemGetAddressRange_v2, query, (CUdeviceptr* base, size_t* size, CUdeviceptr address),

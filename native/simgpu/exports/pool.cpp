@@ -1,4 +1,5 @@
 // Memory pools and stream-ordered allocation.
+#include "capture.h"
 #include "entry.h"
 #include "linear.h"
 
@@ -20,10 +21,23 @@ void make_current(Device& device, std::shared_ptr<Pool> pool) {
   device.current_pool = std::move(pool);
 }
 
+CUdeviceptr captured_allocation(size_t size, Stream& stream, Device& device) {
+  CUDA_MEM_ALLOC_NODE_PARAMS what{};
+  what.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device.ordinal};
+  what.bytesize = size;
+  require(!stream.capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  AllocOp op = allocation_node(what);
+  CUdeviceptr address = op.what.dptr;
+  captured(stream, std::move(op));
+  return address;
+}
+
 // Usable at once: new memory needs no order with earlier work of the stream.
-CUdeviceptr allocate(size_t size, const std::shared_ptr<Pool>& pool, CUstream stream, DefaultStream zero) {
+CUdeviceptr allocate(size_t size, const std::shared_ptr<Pool>& pool, CUstream handle, DefaultStream zero) {
   require(size != 0);
-  current_context()->stream(stream, zero);
+  std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
+  if (stream->capture) return captured_allocation(size, *stream, pool->device);
   AllocationRef made = make_linear(process(), Kind::pooled, pool->device, nullptr, size);
   pool->took(made->charged);
   made->pool = pool;
@@ -47,13 +61,7 @@ SIM_STREAM_API(cuMemFreeAsync, _ptsz, change, (CUdeviceptr address, CUstream han
   if (address == 0) return;
   AllocationRef found = process().memory.starting_at(address);
   require(found && (found->kind == Kind::pooled || found->kind == Kind::linear) && !found->freeing);
-  std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
-  found->freeing = true;
-  auto run = [address](Stream&) {
-    std::lock_guard lock(process().mutex);
-    process().memory.remove(address);
-  };
-  stream->submit({std::move(run), stream->context->implied_order(*stream)});
+  capture_or_carry_out(current_context()->stream(handle, zero), FreeOp{address});
 }
 
 SIM_API(cuDeviceGetDefaultMemPool, query, (CUmemoryPool* out, CUdevice device), (out, device)) {

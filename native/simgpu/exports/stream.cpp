@@ -1,8 +1,9 @@
 // Streams, and work that is no copy.
 #include <algorithm>
-#include <utility>
 
+#include "capture.h"
 #include "entry.h"
+#include "print_buffer.h"
 
 using namespace sim;
 
@@ -23,13 +24,11 @@ void create(CUstream* out, unsigned flags, int priority) {
 // Queued work still runs; the handle is gone at once.
 void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE);
+  process().streams.find(handle, CUDA_ERROR_INVALID_HANDLE)->health->check();
   std::shared_ptr<Stream> stream = process().streams.remove(handle, CUDA_ERROR_INVALID_HANDLE);
+  abandon_capture(*stream);
   stream->close(false);
   stream->context->retire_stream(stream);
-}
-
-void submit(const std::shared_ptr<Stream>& stream, std::function<void(Stream&)> run) {
-  stream->submit({std::move(run), stream->context->implied_order(*stream)});
 }
 
 }  // namespace
@@ -45,22 +44,34 @@ SIM_API(cuStreamDestroy, change, (CUstream stream), (stream)) { destroy(stream);
 
 SIM_STREAM_API(cuStreamSynchronize, _ptsz, wait, (CUstream handle), (handle)) {
   std::vector<Ticket> tickets;
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Stream> stream;
   {
     Section section;
-    std::shared_ptr<Stream> stream = stream_of(handle, zero);
+    context = current_context();
+    stream = context->stream(handle, zero);
+    forbid_captured(*stream);
+    forbid_unsafe();
     tickets = stream->context->implied_order(*stream);
     tickets.push_back(stream->last());
   }
   wait_all(tickets);
+  context->prints->flush();
+  stream->health->check();
 }
 
 SIM_STREAM_API(cuStreamQuery, _ptsz, query, (CUstream handle), (handle)) {
-  require(stream_of(handle, zero)->idle(), CUDA_ERROR_NOT_READY);
+  std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
+  forbid_captured(*stream);
+  forbid_unsafe();
+  require(stream->idle(), CUDA_ERROR_NOT_READY);
 }
 
 SIM_STREAM_API(cuStreamGetFlags, _ptsz, query, (CUstream handle, unsigned* out), (handle, out)) {
   require(out != nullptr);
-  *out = stream_of(handle, zero)->flags;
+  std::shared_ptr<Stream> stream = stream_of(handle, zero);
+  forbid_captured(*stream);
+  *out = stream->flags;
 }
 
 SIM_STREAM_API(cuStreamGetPriority, _ptsz, query, (CUstream handle, int* out), (handle, out)) {
@@ -93,14 +104,17 @@ SIM_STREAM_API(cuStreamGetDevice, _ptsz, query, (CUstream handle, CUdevice* out)
 SIM_STREAM_API(cuLaunchHostFunc, _ptsz, change, (CUstream handle, CUhostFn function, void* data),
                (handle, function, data)) {
   require(function != nullptr);
-  submit(stream_of(handle, zero), [function, data](Stream&) { function(data); });
+  capture_or_carry_out(current_context()->stream(handle, zero), HostOp{function, data});
 }
 
 SIM_STREAM_API(cuStreamAddCallback, _ptsz, change,
                (CUstream handle, CUstreamCallback function, void* data, unsigned flags),
                (handle, function, data, flags)) {
   require(function != nullptr && flags == 0);
-  submit(stream_of(handle, zero), [=](Stream&) { function(handle, CUDA_SUCCESS, data); });
+  std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
+  forbid_captured(*stream);
+  auto run = [=](Stream& on) { function(handle, on.health->status(), data); };
+  stream->submit({std::move(run), stream->context->implied_order(*stream)});
 }
 
 SIM_STREAM_API(cuStreamAttachMemAsync, _ptsz, change,
@@ -108,42 +122,4 @@ SIM_STREAM_API(cuStreamAttachMemAsync, _ptsz, change,
   stream_of(handle, zero);
   AllocationRef found = process().memory.at(address);
   require(found && found->kind == Kind::managed && length <= found->size);
-}
-
-// Nothing is ever captured here: graphs are among what is missing.
-
-SIM_STREAM_API(cuStreamIsCapturing, _ptsz, query, (CUstream handle, CUstreamCaptureStatus* out), (handle, out)) {
-  require(out != nullptr);
-  stream_of(handle, zero);
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-SIM_STREAM_API(cuStreamGetCaptureInfo, _ptsz, query, (CUstream handle, CUstreamCaptureStatus* out, cuuint64_t*),
-               (handle, out, nullptr)) {
-  require(out != nullptr);
-  stream_of(handle, zero);
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-SIM_STREAM_API(cuStreamGetCaptureInfo_v2, _ptsz, query,
-               (CUstream handle, CUstreamCaptureStatus* out, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*),
-               (handle, out, nullptr, nullptr, nullptr, nullptr)) {
-  require(out != nullptr);
-  stream_of(handle, zero);
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-SIM_STREAM_API(cuStreamGetCaptureInfo_v3, _ptsz, query,
-               (CUstream handle, CUstreamCaptureStatus* out, cuuint64_t*, CUgraph*, const CUgraphNode**,
-                const CUgraphEdgeData**, size_t*),
-               (handle, out, nullptr, nullptr, nullptr, nullptr, nullptr)) {
-  require(out != nullptr);
-  stream_of(handle, zero);
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-SIM_API(cuThreadExchangeStreamCaptureMode, query, (CUstreamCaptureMode* mode), (mode)) {
-  require(mode != nullptr && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
-  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::swap(*mode, current);
 }

@@ -5,6 +5,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "capture.h"
 #include "entry.h"
 
 using namespace sim;
@@ -77,32 +78,54 @@ std::function<void(Stream&)> one_of_batch(const CUstreamBatchMemOpParams& op) {
   }
 }
 
-void submit(CUstream handle, DefaultStream zero, std::function<void(Stream&)> run) {
-  auto stream = current_context()->stream(handle, zero);
-  stream->submit({std::move(run), stream->context->implied_order(*stream)});
+void submit(CUstream handle, DefaultStream zero, std::vector<CUstreamBatchMemOpParams> steps) {
+  std::shared_ptr<Context> context = current_context();
+  for (const auto& step : steps) one_of_batch(step);  // checked before it is captured
+  capture_or_carry_out(context->stream(handle, zero), MemoryOp{std::move(steps), context->handle()});
 }
 
 void batch(CUstream handle, DefaultStream zero, unsigned count, const CUstreamBatchMemOpParams* ops, unsigned flags) {
   require(ops != nullptr && flags == 0 && count <= 256);
-  std::vector<std::function<void(Stream&)>> steps;
-  for (unsigned i = 0; i < count; ++i) steps.push_back(one_of_batch(ops[i]));
-  submit(handle, zero, [steps = std::move(steps)](Stream& stream) {
-    for (const auto& step : steps) step(stream);
-  });
+  submit(handle, zero, {ops, ops + count});
+}
+
+CUstreamBatchMemOpParams described(CUstreamBatchMemOpType kind, CUdeviceptr address, cuuint64_t value, unsigned how) {
+  CUstreamBatchMemOpParams step{};
+  step.operation = kind;
+  bool waits = kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || kind == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  // Both members have the same layout; the union is written by the one that is read.
+  if (waits) {
+    step.waitValue.address = address;
+    step.waitValue.value64 = value;
+    step.waitValue.flags = how;
+  } else {
+    step.writeValue.address = address;
+    step.writeValue.value64 = value;
+    step.writeValue.flags = how;
+  }
+  return step;
 }
 
 }  // namespace
 
-#define VALUE_CALLS(name, version, make, type)                                                                   \
+std::function<void(Stream&)> sim::resolved(const MemoryOp& op) {
+  std::vector<std::function<void(Stream&)>> steps;
+  for (const auto& step : op.steps) steps.push_back(one_of_batch(step));
+  return [steps = std::move(steps)](Stream& stream) {
+    for (const auto& step : steps) step(stream);
+  };
+}
+
+#define VALUE_CALLS(name, version, kind, type)                                                                   \
   SIM_STREAM_API(name##version, _ptsz, change, (CUstream stream, CUdeviceptr address, type value, unsigned how), \
                  (stream, address, value, how)) {                                                                \
-    submit(stream, zero, make<type>(address, value, how));                                                       \
+    submit(stream, zero, {described(CU_STREAM_MEM_OP_##kind, address, value, how)});                             \
   }
 #define VALUE_CALLS_OF(version)                                   \
-  VALUE_CALLS(cuStreamWaitValue32, version, waiting, cuuint32_t)  \
-  VALUE_CALLS(cuStreamWaitValue64, version, waiting, cuuint64_t)  \
-  VALUE_CALLS(cuStreamWriteValue32, version, writing, cuuint32_t) \
-  VALUE_CALLS(cuStreamWriteValue64, version, writing, cuuint64_t)
+  VALUE_CALLS(cuStreamWaitValue32, version, WAIT_VALUE_32, cuuint32_t)  \
+  VALUE_CALLS(cuStreamWaitValue64, version, WAIT_VALUE_64, cuuint64_t)  \
+  VALUE_CALLS(cuStreamWriteValue32, version, WRITE_VALUE_32, cuuint32_t) \
+  VALUE_CALLS(cuStreamWriteValue64, version, WRITE_VALUE_64, cuuint64_t)
 
 VALUE_CALLS_OF()
 VALUE_CALLS_OF(_v2)
