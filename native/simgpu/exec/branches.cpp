@@ -39,8 +39,9 @@ bool Warp::branch(uint32_t taken, uint32_t target) {
     current_.pc = target;
   }
   if (target > here) return true;
-  if (--budget_ == 0) return false;
-  return fragments_.empty() || ++spins_ <= 512;
+  spins_ = fragments_.empty() ? 0 : spins_ + 1;
+  if (spins_ > kPatience) return false;
+  return --budget_ != 0;
 }
 
 bool Warp::branch_table(const Op& op, uint32_t lanes) {

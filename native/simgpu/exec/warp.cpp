@@ -16,7 +16,6 @@ namespace sim::exec {
 namespace {
 
 constexpr uint32_t kQuantum = 256;   // backward branches until another warp's turn
-constexpr uint32_t kPatience = 512;  // backward branches while lanes of the own warp wait
 
 uint32_t first_lane(uint32_t mask) { return static_cast<uint32_t>(std::countr_zero(mask)); }
 
@@ -83,7 +82,6 @@ void Warp::resume(size_t fragment) {
   registers_ = current_.frame->registers.get();
   constants_ = current_.frame->constants;
   running_ = true;
-  spins_ = 0;
 }
 
 void Warp::park(Fragment::State state) {
@@ -141,6 +139,7 @@ bool Warp::run() {
     if (running_) park();
     if (budget_ == 0) return true;
     const bool rotate = spins_ > kPatience;
+    if (rotate) spins_ = 0;
     if (!choose(rotate)) return true;
   }
 }

@@ -50,6 +50,8 @@ struct Fragment {
   bool forced = false;  // does not wait for other lanes any more
 };
 
+inline constexpr uint32_t kPatience = 1024;  // backward branches of some lanes while others of the warp wait
+
 class Warp {
  public:
   Warp(Block& block, uint32_t index, uint32_t lanes);
