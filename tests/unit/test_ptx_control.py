@@ -119,7 +119,8 @@ def test_recursion_of_different_depths() -> None:
 
     body = """
       and.b32 %r1, %t, 15; cvt.u64.u32 %d1, %r1;
-      { .param .b64 arg; .param .b64 got; st.param.b64 [arg], %d1; call (got), factorial, (arg); ld.param.b64 %d2, [got]; }
+      { .param .b64 arg; .param .b64 got; st.param.b64 [arg], %d1;
+        call (got), factorial, (arg); ld.param.b64 %d2, [got]; }
       st.global.u64 [%o], %d2;"""
     assert values(body, 64, before=FACTORIAL) == [math.factorial(i & 15) for i in range(64)]
 
@@ -131,8 +132,10 @@ def test_endless_recursion_ends() -> None:
 
 
 TWO = """
-.func (.param .b64 v) one (.param .b64 n) { .reg .b64 %x; ld.param.u64 %x, [n]; add.u64 %x, %x, 100; st.param.b64 [v], %x; ret; }
-.func (.param .b64 v) two (.param .b64 n) { .reg .b64 %x; ld.param.u64 %x, [n]; mul.lo.u64 %x, %x, 7; st.param.b64 [v], %x; ret; }
+.func (.param .b64 v) one (.param .b64 n)
+{ .reg .b64 %x; ld.param.u64 %x, [n]; add.u64 %x, %x, 100; st.param.b64 [v], %x; ret; }
+.func (.param .b64 v) two (.param .b64 n)
+{ .reg .b64 %x; ld.param.u64 %x, [n]; mul.lo.u64 %x, %x, 7; st.param.b64 [v], %x; ret; }
 .global .align 8 .u64 table[2] = {one, two};
 """
 INDIRECT = """
@@ -197,7 +200,8 @@ def test_printf() -> None:
     body = """
       setp.gt.u32 %p1, %t, 0; @%p1 ret;
       mov.u64 %d1, buffer; cvta.local.u64 %d2, %d1;
-      st.local.u32 [buffer], -7; st.local.f64 [buffer+8], 0d400921FB54442D18; mov.u64 %d3, word; st.local.u64 [buffer+16], %d3;
+      st.local.u32 [buffer], -7; st.local.f64 [buffer+8], 0d400921FB54442D18;
+      mov.u64 %d3, word; st.local.u64 [buffer+16], %d3;
       mov.u64 %d4, text;
       { .param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %d4; st.param.b64 [b], %d2;
         call.uni (r), vprintf, (a, b); ld.param.b32 %r1, [r]; }"""

@@ -249,10 +249,27 @@ void szext(Builder& b) {
         type, {type, Type::u32});
 }
 
+// The n-th set bit upward from the base (n > 0), or downward (n < 0); all ones when there is none.
+uint32_t nth_set(uint32_t bits, uint32_t base, int32_t n) {
+  int64_t at = base & 31;
+  if (n == 0) return bits >> at & 1 ? static_cast<uint32_t>(at) : UINT32_MAX;
+  const int step = n > 0 ? 1 : -1;
+  int64_t left = n > 0 ? int64_t{n} : -int64_t{n};
+  for (; at >= 0 && at < 32; at += step)
+    if ((bits >> at & 1) && --left == 0) return static_cast<uint32_t>(at);
+  return UINT32_MAX;
+}
+
+void fns(Builder& b) {
+  if (!b.take("b32")) b.reject("not for this type");
+  apply(b, lanes([](uint32_t x, uint32_t base, int32_t n) { return nth_set(x, base, n); }), Type::b32,
+        {Type::b32, Type::b32, Type::s32});
+}
+
 const Instructions known{{"and", logic<Logic::conjunction>}, {"or", logic<Logic::disjunction>},
                          {"xor", logic<Logic::exclusive>}, {"not", negation}, {"cnot", cnot}, {"shl", shl}, {"shr", shr},
                          {"shf", shf}, {"bfe", bfe}, {"bfi", bfi}, {"popc", popc}, {"clz", clz}, {"brev", brev},
-                         {"bfind", bfind}, {"prmt", prmt}, {"lop3", lop3}, {"bmsk", bmsk}, {"szext", szext}};
+                         {"bfind", bfind}, {"prmt", prmt}, {"lop3", lop3}, {"bmsk", bmsk}, {"szext", szext}, {"fns", fns}};
 
 }  // namespace
 }  // namespace sim::exec

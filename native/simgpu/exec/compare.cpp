@@ -109,7 +109,33 @@ void copy_predicate(Builder& b, int32_t from, int32_t to, bool negated) {
   b.add(op);
 }
 
-// The two results of setp: the comparison and its negation, each combined with the third operand.
+bool is_packed(Type type) { return type == Type::f16x2 || type == Type::bf16x2; }
+
+int32_t half_of(Builder& b, int32_t from, bool upper) {
+  Op op;
+  op.run = upper ? lanes([](uint32_t x) { return x >> 16; }) : lanes([](uint32_t x) { return x & 0xffffu; });
+  op.a = from;
+  op.d = b.temporary(4);
+  return b.add(op).d;
+}
+
+// The comparison of operands 1 and 2 into a new predicate; of one half for packed types.
+int32_t compared(Builder& b, Test test, Type type, bool ftz, bool upper) {
+  Op op;
+  op.a = b.read(b.operand(1), type);
+  op.b = b.read(b.operand(2), type);
+  if (is_packed(type)) {
+    op.a = half_of(b, op.a, upper);
+    op.b = half_of(b, op.b, upper);
+    type = type == Type::f16x2 ? Type::f16 : Type::bf16;
+  }
+  op.run = comparison(b, test, type, ftz);
+  op.d = b.temporary(0);
+  return b.add(op).d;
+}
+
+// The two results of setp: the comparison and its negation, each combined with the third operand. Packed types have one
+// for each half.
 void setp(Builder& b) {
   const Test test = take_test(b);
   const int how = take_combination(b);
@@ -118,21 +144,34 @@ void setp(Builder& b) {
   const unsigned inputs = how < 0 ? 2 : 3;
   b.expect_operands(inputs + 1, inputs + 1);
   const Operand& result = b.operand(0);
-  Op op;
-  if (type == Type::f16x2 || type == Type::bf16x2) b.reject("not supported for packed types");
-  op.run = comparison(b, test, type, ftz);
-  op.a = b.read(b.operand(1), type);
-  op.b = b.read(b.operand(2), type);
-  const int32_t yes = b.temporary(0), no = b.temporary(0);
-  op.d = yes;
-  b.add(op);
-  if (!result.second.empty()) copy_predicate(b, yes, no, true);
+  const int32_t yes = compared(b, test, type, ftz, false);
+  int32_t no = kNone;
+  if (!result.second.empty()) {
+    if (is_packed(type)) {
+      no = compared(b, test, type, ftz, true);
+    } else {
+      no = b.temporary(0);
+      copy_predicate(b, yes, no, true);
+    }
+  }
   if (how >= 0) {
     combine(b, yes, b.operand(3), how);
-    if (!result.second.empty()) combine(b, no, b.operand(3), how);
+    if (no != kNone) combine(b, no, b.operand(3), how);
   }
   if (result.kind != Operand::Kind::blank) copy_predicate(b, yes, b.write_predicate(result.name), false);
-  if (!result.second.empty() && result.second != "_") copy_predicate(b, no, b.write_predicate(result.second), false);
+  if (no != kNone && result.second != "_") copy_predicate(b, no, b.write_predicate(result.second), false);
+}
+
+// What a true comparison is in a type of set's result.
+uint32_t truth(Builder& b, Type type) {
+  switch (type) {
+    case Type::u32: case Type::s32: return 0xffffffffu;
+    case Type::u16: case Type::s16: return 0xffffu;
+    case Type::f32: return 0x3f800000u;
+    case Type::f16: case Type::f16x2: return 0x3c00u;
+    case Type::bf16: case Type::bf16x2: return 0x3f80u;
+    default: b.reject("not supported for this type");
+  }
 }
 
 void set(Builder& b) {
@@ -140,26 +179,31 @@ void set(Builder& b) {
   const int how = take_combination(b);
   const bool ftz = b.take("ftz");
   const Type out = b.take_type(), type = b.take_type();
-  if (out != Type::u32 && out != Type::s32 && out != Type::f32) b.reject("not supported for this type");
   const unsigned inputs = how < 0 ? 2 : 3;
   b.expect_operands(inputs + 1, inputs + 1);
-  Op op;
-  op.run = comparison(b, test, type, ftz);
-  op.a = b.read(b.operand(1), type);
-  op.b = b.read(b.operand(2), type);
-  op.d = b.temporary(0);
-  const int32_t place = op.d;
-  b.add(op);
-  if (how >= 0) combine(b, place, b.operand(3), how);
+  const bool two = is_packed(type);
+  uint32_t yes = truth(b, out);
+  if (two) {
+    if (bytes_of(out) != 4 || out == Type::f32) b.reject("not supported for this type");
+    yes &= 0xffffu;
+  } else if (is_packed(out)) {
+    b.reject("not for this type");
+  }
   Op last;
-  last.a = place;
+  last.a = compared(b, test, type, ftz, false);
+  if (how >= 0) combine(b, last.a, b.operand(3), how);
+  if (two) {
+    last.b = compared(b, test, type, ftz, true);
+    if (how >= 0) combine(b, last.b, b.operand(3), how);
+  }
   last.d = b.write(b.operand(0), out);
-  last.immediate = out == Type::f32 ? 0x3f800000 : 0xffffffff;
+  last.immediate = yes;
   last.run = [](Warp& w, const Op& self) {
-    const uint32_t bits = w.predicate(self.a);
+    const uint32_t low = w.predicate(self.a), high = self.b == kNone ? 0 : w.predicate(self.b);
+    const auto value = static_cast<uint32_t>(self.immediate);
     uint32_t* to = w.out<uint32_t>(self.d);
     for (unsigned i = 0; i < kLanes; ++i)
-      if (w.mask >> i & 1) to[i] = bits >> i & 1 ? static_cast<uint32_t>(self.immediate) : 0;
+      if (w.mask >> i & 1) to[i] = (low >> i & 1 ? value : 0) | (high >> i & 1 ? value << 16 : 0);
   };
   b.add(last);
 }

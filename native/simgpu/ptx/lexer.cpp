@@ -53,6 +53,7 @@ void Lexer::advance() {
     const bool bits = text_.substr(start).starts_with("0") && start + 1 < text_.size() && letter(text_[start + 1]);
     while (position_ < text_.size()) {
       const char c = text_[position_];
+      if (c == '.' && position_ != start && text_[start] == '.') break;  // .reg.b32 are two words
       if (in_word(c)) {
         ++position_;
       } else if (c == ':' && text_.substr(position_).starts_with("::") && !number) {
