@@ -75,7 +75,8 @@ std::shared_ptr<Module> Module::place(ProgramRef program, Context& context, Libr
 
 void Module::unload() {
   withdraw(code->variables);
-  for (const auto& [name, function] : functions) process().functions.remove(function->handle(), CUDA_ERROR_INVALID_HANDLE);
+  for (const auto& [name, function] : functions)
+    process().functions.remove(function->handle(), CUDA_ERROR_INVALID_HANDLE);
   functions.clear();
   process().modules.remove(handle(), CUDA_ERROR_INVALID_HANDLE);
 }
@@ -96,7 +97,9 @@ std::shared_ptr<Module> Library::in(Context& context) {
   return module;
 }
 
-std::shared_ptr<Function> Kernel::in(Context& context) { return library.in(context)->functions.find(kernel.name)->second; }
+std::shared_ptr<Function> Kernel::in(Context& context) {
+  return library.in(context)->functions.find(kernel.name)->second;
+}
 
 std::shared_ptr<Function> function_of(CUfunction handle) {
   current_context();

@@ -37,7 +37,8 @@ unsigned processors(const Device& device) {
 unsigned blocks_that_fit(const Function& function, unsigned threads, size_t dynamic_shared) {
   // The default limit counts here even where a lower one was set.
   unsigned fixed = static_shared(function.kernel);
-  size_t most_shared = std::max(function.dynamic_shared_limit(), shared_by_default - std::min(shared_by_default, fixed));
+  unsigned left = shared_by_default - std::min(shared_by_default, fixed);
+  size_t most_shared = std::max(function.dynamic_shared_limit(), left);
   if (threads == 0 || threads > function.max_threads() || dynamic_shared > most_shared) return 0;
   size_t shared = fixed + dynamic_shared + shared_reserved;
   unsigned by_threads = threads_of_processor / rounded(threads, warp);

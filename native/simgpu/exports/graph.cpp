@@ -94,7 +94,8 @@ SIM_API(cuGraphDestroyNode, change, (CUgraphNode handle), (handle)) {
   std::shared_ptr<Node> node = node_of(handle);
   auto type = type_of(node->operation);
   require(type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && type != CU_GRAPH_NODE_TYPE_MEM_FREE, CUDA_ERROR_NOT_SUPPORTED);
-  for (const auto& capture : process().captures) require(capture->graph.get() != &node->graph, CUDA_ERROR_ILLEGAL_STATE);
+  for (const auto& capture : process().captures)
+    require(capture->graph.get() != &node->graph, CUDA_ERROR_ILLEGAL_STATE);
   node->graph.remove(*node);
 }
 

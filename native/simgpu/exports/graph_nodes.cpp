@@ -170,8 +170,8 @@ SIM_API(cuGraphMemFreeNodeGetParams, query, (CUgraphNode node, CUdeviceptr* out)
   *out = operation_in<FreeOp>(*node_of(node)).address;
 }
 
-SIM_API(cuGraphKernelNodeGetAttribute, query, (CUgraphNode node, CUkernelNodeAttrID attribute, CUkernelNodeAttrValue* out),
-        (node, attribute, out)) {
+SIM_API(cuGraphKernelNodeGetAttribute, query,
+        (CUgraphNode node, CUkernelNodeAttrID attribute, CUkernelNodeAttrValue* out), (node, attribute, out)) {
   require(out != nullptr && attribute > CU_LAUNCH_ATTRIBUTE_IGNORE && attribute < CU_LAUNCH_ATTRIBUTE_MAX);
   std::shared_ptr<Node> found = node_of(node);
   const KernelOp& op = operation_in<KernelOp>(*found);
@@ -182,7 +182,8 @@ SIM_API(cuGraphKernelNodeGetAttribute, query, (CUgraphNode node, CUkernelNodeAtt
 }
 
 SIM_API(cuGraphKernelNodeSetAttribute, change,
-        (CUgraphNode node, CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue* value), (node, attribute, value)) {
+        (CUgraphNode node, CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue* value),
+        (node, attribute, value)) {
   require(value != nullptr);
   std::shared_ptr<Node> found = node_of(node);
   KernelOp& op = operation_in<KernelOp>(*found);

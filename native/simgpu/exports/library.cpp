@@ -84,7 +84,8 @@ SIM_API(cuLibraryUnload, wait, (CUlibrary handle), (handle)) {
   Section section;
   std::shared_ptr<Library> library = named(handle);
   for (const auto& [context, module] : library->modules) module->unload();
-  for (const auto& [name, kernel] : library->kernels) process().kernels.remove(kernel->handle(), CUDA_ERROR_INVALID_HANDLE);
+  for (const auto& [name, kernel] : library->kernels)
+    process().kernels.remove(kernel->handle(), CUDA_ERROR_INVALID_HANDLE);
   process().libraries.remove(handle, CUDA_ERROR_INVALID_HANDLE);
 }
 

@@ -53,7 +53,8 @@ SIM_API(cuLinkCreate_v2, change, (unsigned count, CUjit_option* options, void** 
 }
 
 SIM_API(cuLinkAddData_v2, change,
-        (CUlinkState handle, CUjitInputType type, void* data, size_t size, const char*, unsigned, CUjit_option*, void**),
+        (CUlinkState handle, CUjitInputType type, void* data, size_t size, const char*, unsigned, CUjit_option*,
+         void**),
         (handle, type, data, size, nullptr, 0u, nullptr, nullptr)) {
   add(handle, type, data, size);
 }

@@ -55,7 +55,8 @@ SIM_API(cuGraphRetainUserObject, change, (CUgraph graph, CUuserObject handle, un
   holder->user_objects.push_back(std::make_shared<UserObjectHold>(std::move(object), count));
 }
 
-SIM_API(cuGraphReleaseUserObject, change, (CUgraph graph, CUuserObject handle, unsigned count), (graph, handle, count)) {
+SIM_API(cuGraphReleaseUserObject, change, (CUgraph graph, CUuserObject handle, unsigned count),
+        (graph, handle, count)) {
   std::shared_ptr<UserObject> object = named(handle);
   auto& held = graph_of(graph)->user_objects;
   for (size_t i = 0; i < held.size(); ++i) {
