@@ -7,6 +7,7 @@
 
 #include "capture.h"
 #include "copy_description.h"
+#include "print_buffer.h"
 #include "process.h"
 
 namespace sim {
@@ -147,8 +148,11 @@ void stage(Route& route, std::shared_ptr<std::vector<uint8_t>>& staged) {
   route.from.address = reinterpret_cast<uint64_t>(staged->data());
 }
 
-// What a call that has waited reports: the work of others may have gone wrong in between.
-void report(const std::shared_ptr<Stream>& stream) { stream->health->check(); }
+// What a call that has waited brings along: the work before it may have printed, or gone wrong.
+void report(const Context& current, const Stream& stream) {
+  current.prints->flush();
+  stream.health->check();
+}
 
 }  // namespace
 
@@ -168,9 +172,11 @@ std::function<void(Stream&)> resolved(const CUDA_MEMSET_NODE_PARAMS& what, const
 void copy(const Region& to, const Region& from, const Extent& extent, CUstream handle, DefaultStream zero,
           Return when) {
   Begun begun;
+  std::shared_ptr<Context> current;
   {
     Section section;
     Lane on = lane(handle, zero);
+    current = on.current;
     if (when == Return::after) {
       forbid_captured(*on.stream);
       forbid_unsafe();
@@ -192,14 +198,16 @@ void copy(const Region& to, const Region& from, const Extent& extent, CUstream h
     begun = begin(on.stream, on.owner(), std::move(run));
   }
   begun.finish();
-  report(begun.stream);
+  report(*current, *begun.stream);
 }
 
 void fill(const Region& to, const Extent& extent, Fill with, CUstream handle, DefaultStream zero, Return when) {
   Begun begun;
+  std::shared_ptr<Context> current;
   {
     Section section;
     Lane on = lane(handle, zero);
+    current = on.current;
     if (when == Return::after) forbid_captured(*on.stream);
     if (extent.bytes() == 0) {
       require(to.address % with.element == 0 && to.pitch % with.element == 0);
@@ -216,7 +224,7 @@ void fill(const Region& to, const Extent& extent, Fill with, CUstream handle, De
     begun = begin(on.stream, on.owner(), std::move(run));
   }
   begun.finish();
-  report(begun.stream);
+  report(*current, *begun.stream);
 }
 
 }  // namespace sim

@@ -117,6 +117,23 @@ def test_a_kernel_runs_in_its_stream_while_others_go_on(start: Start) -> None:
     assert program.read(target, 8) == u32(2) + u32(3)
 
 
+def test_a_checkpoint_waits_for_kernels(start: Start) -> None:
+    program, keeper = start(), start()
+    program.start_up()
+    keeper.start_up()
+    module, target = load(program), program.allocate(4)
+    flag = program.number("cuMemHostAlloc", out(8), 4, 0)
+    assert launch(program, function(program, module, "wait_for"), u64(flag)) == SUCCESS
+    assert launch(program, function(program, module, "add_counter"), u64(target)) == SUCCESS
+    within = given(struct.pack("<II7Q", 50, 0, *[0] * 7))
+    assert keeper.status("cuCheckpointProcessLock", program.pid, within) == NOT_READY
+    program.poke(flag, u32(1))
+    for step in ("Lock", "Checkpoint", "Restore", "Unlock"):
+        keeper.ok(f"cuCheckpointProcess{step}", program.pid, None)
+    assert launch(program, function(program, module, "add_counter"), u64(target)) == SUCCESS
+    assert program.read(target, 4) == u32(14)
+
+
 @pytest.mark.parametrize(("kernel", "status"), [("store", ILLEGAL_ADDRESS), ("trapping", LAUNCH_FAILED)])
 def test_a_fault_breaks_the_context_for_good(start: Start, kernel: str, status: int) -> None:
     program = start()
