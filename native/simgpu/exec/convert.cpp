@@ -181,13 +181,9 @@ void cvt(Builder& b) {
   }
   if (nearest_away) b.reject("this rounding is for .tf32 only");
   if ((to == Type::f16x2 || to == Type::bf16x2) && from == Type::f32) {
-    apply(b, nullptr, to, {from, from}) = [&] {
-      Op filled = b.function().ops.back();
-      filled.run = to == Type::f16x2 ? &pack_two<Half> : &pack_two<Brain>;
-      filled.mode = op.mode;
-      filled.size = op.size;
-      return filled;
-    }();
+    Op& two = apply(b, to == Type::f16x2 ? &pack_two<Half> : &pack_two<Brain>, to, {from, from});
+    two.mode = op.mode;
+    two.size = op.size;
     return;
   }
   b.expect_operands(2, 2);
