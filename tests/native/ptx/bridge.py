@@ -32,9 +32,11 @@ def library() -> ctypes.CDLL:
     if not folder:
         name = f"torpor-ptx-{os.getuid()}-{sysconfig.get_platform()}"
         folder = str(Path(tempfile.gettempdir()) / name)
-    subprocess.run(["cmake", "-S", REPOSITORY, "-B", folder], check=True, capture_output=True)
+    # A sanitizer that is preloaded for the bridge is not for the compiler.
+    quiet = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run(["cmake", "-S", REPOSITORY, "-B", folder], check=True, capture_output=True, env=quiet)
     built = subprocess.run(
-        ["cmake", "--build", folder, "--target", "torpor_ptx_bridge", "-j2"], capture_output=True, text=True
+        ["cmake", "--build", folder, "--target", "torpor_ptx_bridge", "-j2"], capture_output=True, text=True, env=quiet
     )
     assert built.returncode == 0, built.stdout + built.stderr
     loaded = ctypes.CDLL(str(next(Path(folder).rglob("libtorpor_ptx_bridge.so"))))

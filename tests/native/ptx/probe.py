@@ -105,7 +105,7 @@ def main(out: str) -> None:
 
     def call(result: tuple) -> object:  # type: ignore[type-arg]
         status, *values = result
-        assert int(status) == 0, status
+        assert status == driver.CUresult.CUDA_SUCCESS, status
         return values[0] if values else None
 
     call(driver.cuInit(0))
@@ -120,7 +120,7 @@ def main(out: str) -> None:
         data = inputs(instruction)
         target, source = call(driver.cuMemAlloc(8 * THREADS)), call(driver.cuMemAlloc(len(data)))
         call(driver.cuMemcpyHtoD(source, data, len(data)))
-        values = ((int(target), int(source)), (ctypes.c_void_p, ctypes.c_void_p))
+        values = ((target, source), (ctypes.c_void_p, ctypes.c_void_p))
         call(driver.cuLaunchKernel(function, 1, 1, 1, THREADS, 1, 1, 0, 0, values, 0))
         back = bytearray(8 * THREADS)
         call(driver.cuMemcpyDtoH(back, target, len(back)))
