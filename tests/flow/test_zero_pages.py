@@ -58,7 +58,7 @@ def test_zero_pages_are_left_out_and_come_back(home: Path, tmp_path: Path) -> No
     go = tmp_path / "go"
     job = torpor.run([sys.executable, "-c", PROGRAM, str(go)])
     eventually(lambda: b"".join(job.logs()).count(b"ready") == 2)
-    image = job.checkpoint(tier="dram")
+    image = job.checkpoint(tier="disk")
     # 16 MiB in each of two processes; half of each is zeros (1000-3000 of the child, 2000-4000 of the parent).
     assert image.manifest.cpu_bytes < 2 * (16 << 20) + (12 << 20)
     woken = torpor.restore(image)

@@ -57,8 +57,9 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
                 undo.push("criu", lambda: _roll_back(dump))
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
-            with report.phase("drop zero pages"), step("drop zero pages"):
-                zero_pages.drop(image.cpu)
+            if not in_memory:  # in memory, the time that it takes is worth more than the space that it saves
+                with report.phase("drop zero pages"), step("drop zero pages"):
+                    zero_pages.drop(image.cpu)
             with report.phase("wait for copy"):
                 copy.finish()
 
