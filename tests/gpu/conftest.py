@@ -1,4 +1,4 @@
-"""Whole cycles of real programs on a real GPU. Run by `scripts/test --gpu` where there is one."""
+"""Whole cycles of real programs on a real GPU. Run by `scripts/test` where there is one."""
 
 from __future__ import annotations
 
