@@ -46,25 +46,25 @@ void leave(Stream& stream) {
   stream.frontier.clear();
 }
 
-// Every node that the frontier does not contain or lead back to.
-bool unjoined(const Capture& capture, const Stream& origin) {
-  for (const auto& weak : capture.streams) {
-    auto stream = weak.lock();
-    if (!stream || stream.get() == &origin || stream->capture.get() != &capture) continue;
-    for (Node* tip : stream->frontier) {
-      std::vector<Node*> waiting(origin.frontier);
-      std::set<Node*> seen;
-      bool found = false;
-      while (!waiting.empty() && !found) {
-        Node* node = waiting.back();
-        waiting.pop_back();
-        found = node == tip;
-        if (seen.insert(node).second) waiting.insert(waiting.end(), node->after.begin(), node->after.end());
-      }
-      if (!found) return true;
-    }
+bool leads_to(const std::vector<Node*>& ends, const Node* wanted) {
+  std::vector<Node*> waiting(ends);
+  std::set<Node*> seen;
+  while (!waiting.empty()) {
+    Node* node = waiting.back();
+    waiting.pop_back();
+    if (node == wanted) return true;
+    if (seen.insert(node).second) waiting.insert(waiting.end(), node->after.begin(), node->after.end());
   }
   return false;
+}
+
+// Whether some stream's last nodes do not lead to what the origin would do next.
+bool unjoined(const Capture& capture, const Stream& origin) {
+  std::vector<Node*> tips = capture.left_behind;
+  for (const auto& weak : capture.streams)
+    if (auto stream = weak.lock(); stream && stream->capture.get() == &capture)
+      tips.insert(tips.end(), stream->frontier.begin(), stream->frontier.end());
+  return std::any_of(tips.begin(), tips.end(), [&](const Node* tip) { return !leads_to(origin.frontier, tip); });
 }
 
 void add_to(std::vector<Node*>& frontier, const std::vector<Node*>& more) {
@@ -219,11 +219,12 @@ CUstreamCaptureStatus capture_status(const Stream& stream) {
 void abandon_capture(Stream& stream) {
   if (!stream.capture) return;
   std::shared_ptr<Capture> capture = stream.capture;
-  capture->invalid = true;
   if (capture->origin != &stream) {
+    add_to(capture->left_behind, stream.frontier);
     leave(stream);
     return;
   }
+  capture->invalid = true;
   try {
     capture->thread = std::this_thread::get_id();
     end_capture(stream);

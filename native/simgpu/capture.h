@@ -23,6 +23,7 @@ struct Capture {
   bool invalid = false;
   bool into_program_graph = false;             // the graph was there before
   std::vector<std::weak_ptr<Stream>> streams;  // that take part, the origin first
+  std::vector<Node*> left_behind;              // by streams that took part and are gone: must be joined all the same
 };
 
 // What the stream is asked for becomes a node, and true is returned; false when the stream is not captured. Throws

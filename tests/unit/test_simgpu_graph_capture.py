@@ -128,6 +128,19 @@ def test_streams_join_by_events_and_have_to_come_back(capturing: Capturing) -> N
     assert capturing.end() == (INVALIDATED, -1)
 
 
+def test_a_stream_that_is_gone_has_to_have_come_back(capturing: Capturing) -> None:
+    program = capturing.program
+    for joined, end in ((True, (SUCCESS, 1)), (False, (UNJOINED, -1))):
+        other = program.number("cuStreamCreate", out(8), NON_BLOCKING)
+        capturing.begin()
+        capturing.fork(other)
+        assert capturing.fill(other) == SUCCESS
+        if joined:
+            capturing.join(other)
+        program.ok("cuStreamDestroy_v2", other)
+        assert capturing.end() == end
+
+
 def test_the_shape_of_a_fork(capturing: Capturing) -> None:
     program, (stream, other, _) = capturing.program, capturing.streams
     capturing.begin()

@@ -198,6 +198,24 @@ for name, kind in (("axpy<float>", np.float32), ("axpy<double>", np.float64)):
     driver.cuMemcpyDtoHAsync(result, int(here.handle), x.nbytes, stream.handle)
     stream.sync()
     assert (result == 2 * x + 1).all()
+adding = Program(
+    'extern "C" __global__ void add(int* p, int n) { *p += n; }', "c++", ProgramOptions(arch=f"sm_{device.arch}")
+).compile("ptx").get_kernel("add")
+one, total = LaunchConfig(grid=1, block=1), device.allocate(4, stream=stream)
+driver.cuMemsetD32Async(int(total.handle), 0, 1, stream.handle)
+building = stream.create_graph_builder().begin_building()
+launch(building, one, adding, total, np.int32(1))
+left, right = building.split(2)
+launch(left, one, adding, total, np.int32(10))
+launch(right, one, adding, total, np.int32(100))
+graph = type(building).join(left, right).end_building().complete()
+for _ in range(3):
+    graph.launch(stream)
+result = np.empty(1, dtype=np.int32)
+driver.cuMemcpyDtoHAsync(result, int(total.handle), 4, stream.handle)
+stream.sync()
+assert result[0] == 333
+
 print("before", flush=True)
 launch(stream, LaunchConfig(grid=1, block=2), code.get_kernel("hello"), np.int32(2))
 stream.sync()
