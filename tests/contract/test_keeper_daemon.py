@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,19 @@ def test_a_second_one_gives_way(keeper: KeeperClient, home: Path) -> None:
     assert done.returncode == 0
     assert keepers(home) == [pid]
     assert keeper.call("ping")["pid"] == pid
+
+
+@pytest.mark.usefixtures("home")
+def test_one_that_is_wanted_while_another_ends_is_started() -> None:
+    paths.keeper_dir().mkdir(parents=True)
+    with (paths.keeper_dir() / "sim.lock").open("w") as ending:  # it no longer listens, and has not let go yet
+        fcntl.flock(ending, fcntl.LOCK_EX)
+        wanting = threading.Thread(target=ensure_started, args=("sim",))
+        wanting.start()
+        first = eventually(lambda: list(client._started), seconds=20)
+        eventually(lambda: client._started != first, seconds=20)
+    wanting.join(30)
+    assert client.listens("sim")
 
 
 def test_it_survives_who_started_it(home: Path) -> None:

@@ -34,16 +34,16 @@ def ensure_started(backend: Backend, wait: bool = True) -> None:
     if listens(backend):
         return
     process = _spawn(backend)
-    _started[:] = [earlier for earlier in _started if earlier.poll() is None]
-    _started.append(process)
     if not wait:
         return
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if listens(backend):
             return
-        # A keeper that lost the race for the lock ends with status 0: another one is about to listen.
-        if process.poll() not in (None, 0):
+        # A keeper that finds the lock taken ends with status 0. Its holder is about to listen, or about to end.
+        if process.poll() == 0:
+            process = _spawn(backend)
+        elif process.poll() is not None:
             break
         time.sleep(0.01)
     raise KeeperUnavailable(
@@ -107,7 +107,7 @@ def _spawn(backend: Backend) -> subprocess.Popen[bytes]:
     paths.make_private(paths.home())
     paths.make_private(paths.keeper_dir())
     with paths.keeper_log(backend).open("ab") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "torpor.keeper", "--backend", backend],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -116,6 +116,9 @@ def _spawn(backend: Backend) -> subprocess.Popen[bytes]:
             env=_environment(backend),
             start_new_session=True,
         )
+    _started[:] = [earlier for earlier in _started if earlier.poll() is None]
+    _started.append(process)
+    return process
 
 
 def _environment(backend: Backend) -> dict[str, str]:
