@@ -54,7 +54,8 @@ if child:
 
 
 @pytest.mark.criu
-def test_zero_pages_are_left_out_and_come_back(home: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_zero_pages_are_left_out_and_come_back(tmp_path: Path) -> None:
     go = tmp_path / "go"
     job = torpor.run([sys.executable, "-c", PROGRAM, str(go)])
     eventually(lambda: b"".join(job.logs()).count(b"ready") == 2)
