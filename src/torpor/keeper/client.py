@@ -99,7 +99,8 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
                 raise TorporError.from_dict(message.error)
             case _:
                 raise KeeperUnavailable(
-                    f"the keeper ended during {request.verb!r}", hint="`torpor ps` says how the job stands"
+                    f"the keeper ended during {request.verb!r}",
+                    hint="`torpor ps` says how the job stands; `torpor resume` brings back one left `checkpointing`",
                 )
 
 
