@@ -5,9 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import subprocess
-import sysconfig
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,19 +24,11 @@ class Rejected(Exception):
 
 @cache
 def library() -> ctypes.CDLL:
-    """Builds the bridge, once per build folder (TORPOR_PTX_BUILD, or one of its own for this Python)."""
-    folder = os.environ.get("TORPOR_PTX_BUILD")
-    if not folder:
-        name = f"torpor-ptx-{os.getuid()}-{sysconfig.get_platform()}"
-        folder = str(Path(tempfile.gettempdir()) / name)
-    # A sanitizer that is preloaded for the bridge is not for the compiler.
-    quiet = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    subprocess.run(["cmake", "-S", REPOSITORY, "-B", folder], check=True, capture_output=True, env=quiet)
-    built = subprocess.run(
-        ["cmake", "--build", folder, "--target", "torpor_ptx_bridge", "-j2"], capture_output=True, text=True, env=quiet
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    loaded = ctypes.CDLL(str(next(Path(folder).rglob("libtorpor_ptx_bridge.so"))))
+    """The bridge as it was built last, in TORPOR_PTX_BUILD or this checkout's build folder (scripts/setup builds it)."""
+    folder = Path(os.environ.get("TORPOR_PTX_BUILD") or REPOSITORY / "build")
+    built = sorted(folder.rglob("libtorpor_ptx_bridge.so"), key=lambda path: path.stat().st_mtime)
+    assert built, f"no libtorpor_ptx_bridge.so below {folder}: run scripts/setup"
+    loaded = ctypes.CDLL(str(built[-1]))
     loaded.bridge_load.restype = ctypes.c_void_p
     loaded.bridge_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
     loaded.bridge_unload.argtypes = [ctypes.c_void_p]
