@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from tests.native.ptx.bridge import Buffer, Module
 from tests.native.ptx.text import module
 
-pytestmark = pytest.mark.timeout(600)  # the first test builds the executor
-
 EDGES = (0, 1, 2, 31, 32, 33, 63, 64, 127, 255, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 WORDS = st.one_of(st.sampled_from(EDGES), st.integers(0, 2**64 - 1))
 TRIPLES = st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=32)

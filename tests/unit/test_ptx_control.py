@@ -7,8 +7,6 @@ import pytest
 from tests.native.ptx.bridge import Buffer, Rejected, Result
 from tests.native.ptx.text import kernel, module
 
-pytestmark = pytest.mark.timeout(600)  # the first test builds the executor
-
 
 def outcome(
     body: str, threads: int = 32, before: str = "", inside: str = "", **shape: object

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from tests.native.ptx.bridge import Buffer, Module
 from tests.native.ptx.probe import INSTRUCTIONS, THREADS, inputs, text
 
-pytestmark = pytest.mark.timeout(600)  # the first test builds the executor
-
 WORDS = st.integers(0, 0xFFFF)
 
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from tests.native.ptx.bridge import Module, Rejected
 from tests.native.ptx.text import kernel
 
-pytestmark = pytest.mark.timeout(600)  # the first test builds the executor
-
 WHOLE = kernel(
     """
       setp.lt.u32 %p1, %t, 7; @%p1 bra L;

@@ -24,7 +24,7 @@ class Rejected(Exception):
 
 @cache
 def library() -> ctypes.CDLL:
-    """The bridge as it was built last, in TORPOR_PTX_BUILD or this checkout's build folder (scripts/setup builds it)."""
+    """The bridge as built last, in TORPOR_PTX_BUILD or this checkout's build folder (scripts/setup makes it)."""
     folder = Path(os.environ.get("TORPOR_PTX_BUILD") or REPOSITORY / "build")
     built = sorted(folder.rglob("libtorpor_ptx_bridge.so"), key=lambda path: path.stat().st_mtime)
     assert built, f"no libtorpor_ptx_bridge.so below {folder}: run scripts/setup"
