@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from torpor import paths, records
-from torpor.errors import WrongState
+from torpor.errors import TorporError, WrongState
 from torpor.image_handle import Image, free_image_path, open_image
 from torpor.records import LIVE_STATES, JobRecord, JobState
 
@@ -22,6 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torpor.keeper.messages import Progress
     from torpor.process.client import Attachment
+
+END_SECONDS = 10.0
+"""How long a supervisor may take to end what is left of its job."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -172,14 +175,34 @@ class Job:
                 time.sleep(0.05)
 
     def remove(self) -> None:
-        """Forget a job that has ended or sleeps. Its image stays. Raises WrongState while it lives."""
+        """Forget a job that has ended or sleeps. Its image stays. Raises WrongState while it lives.
+
+        Processes that the job's first one left behind are ended: without the job nothing could reach them.
+        """
         state = self.state
         if state in LIVE_STATES:
             raise WrongState(f"{self.name} is {state}", hint=f"end it first: `torpor kill {self.name}`")
+        self._end_what_is_left()
         folder = paths.job_dir(self.name)
         aside = folder.with_name(f".{self.name}.removed-{os.getpid()}")
         folder.rename(aside)
         shutil.rmtree(aside)
+
+    def _end_what_is_left(self) -> None:
+        from torpor.process.client import SupervisorClient
+
+        if not records.supervisor_alive(self._record):
+            return
+        try:
+            with SupervisorClient(paths.job_dir(self.name)) as supervisor:
+                supervisor.shutdown()
+        except TorporError:
+            pass  # it ended by itself in between
+        end = time.monotonic() + END_SECONDS
+        while records.supervisor_alive(self._record):
+            if time.monotonic() > end:
+                raise WrongState(f"processes of {self.name} do not end", hint=f"pid {self._record.supervisor_pid}")
+            time.sleep(0.01)
 
     def _ask(self, verb: str, params: dict[str, Any], progress: Callable[[Progress], None] | None) -> Outcome:
         from torpor.keeper.client import KeeperClient, ensure_started

@@ -12,6 +12,7 @@ from tests.conftest import Cli, eventually
 from torpor import api
 from torpor.cli import VERBS
 from torpor.errors import NotFound, WrongState
+from torpor.records import process_start
 
 
 @pytest.fixture
@@ -133,6 +134,22 @@ def test_rm_forgets_ended_jobs_only(torpor: Cli, home: Path, sleeper: str) -> No
     assert torpor.json("rm", sleeper) == {"removed": [{"name": sleeper, "kind": "job"}]}
     assert torpor.json("ps") == []
     assert list((home / "jobs").iterdir()) == []
+
+
+def test_rm_ends_what_the_job_left_behind(torpor: Cli) -> None:
+    torpor("run", "-d", "--name", "parent", "--", "sh", "-c", "sleep 1000 & echo started")
+    torpor("wait", "parent")
+    supervisor = torpor.json("ps")[0]["supervisor_pid"]
+    assert process_start(supervisor) is not None, "a process of the job lives on"
+    torpor("rm", "parent")
+    assert process_start(supervisor) is None, "and with its namespace's first process all others end"
+
+
+def test_a_home_that_cannot_be_made_is_an_error_and_no_traceback(torpor: Cli) -> None:
+    done = torpor("run", "--", "true", env={"TORPOR_HOME": "/proc/torpor"}, check=1)
+    assert done.stderr.startswith(b"torpor: ")
+    assert b"TORPOR_HOME" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_rm_removes_nothing_when_one_name_is_wrong(torpor: Cli) -> None:

@@ -67,6 +67,9 @@ def main(args: list[str]) -> int:
         # The reader went away (`torpor logs | head`): end quietly, and let the flush at exit find an open stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    except OSError as error:
+        # What no verb foresaw, as a home that cannot be written.
+        return output.failure(TorporError(str(error), hint="TORPOR_HOME chooses where Torpor keeps its files"))
     except (KeyboardInterrupt, click.Abort):
         return 130
 
