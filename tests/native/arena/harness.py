@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,7 @@ class Program:
             stderr=subprocess.PIPE,
             env=surroundings(folder, **env),
             text=True,
+            start_new_session=True,
         )
         self.socket = folder / "ctl" / str(self.process.pid)
 
@@ -142,6 +145,8 @@ class Program:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with suppress(ProcessLookupError):  # a child that a failed test left would keep the pipes open
+            os.killpg(self.process.pid, signal.SIGKILL)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         errors = self.process.stderr.read()
@@ -162,10 +167,17 @@ class Control:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(30)
         try:
-            self.socket.connect(str(path))
-        except OSError:
+            eventually(lambda: self._connects(path))
+        except BaseException:
             self.socket.close()
             raise
+
+    def _connects(self, path: Path) -> bool:
+        try:
+            self.socket.connect(str(path))
+        except ConnectionRefusedError:  # bound, and about to listen
+            return False
+        return True
 
     def request(self, op: int, payload: bytes = b"", fds: Sequence[int] = ()) -> tuple[int, bytes, list[int]]:
         """Status, payload and descriptors of the reply."""
