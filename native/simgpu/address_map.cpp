@@ -31,7 +31,7 @@ PrivateMemory::~PrivateMemory() {
 }
 
 Allocation::~Allocation() {
-  if (pool) pool->used -= charged;
+  if (pool) pool->used -= Pool::share(size);
   if (charged != 0) process().ledger.refund(device->spec.uuid, charged);
 }
 

@@ -23,6 +23,7 @@ enum class Kind {
   managed,     // cuMemAllocManaged
   variable,    // of a module
   mapped,      // a VMM mapping
+  opened,      // another process' cuMemAlloc, by cuIpcOpenMemHandle
   host,        // cuMemHostAlloc
   registered,  // cuMemHostRegister
 };
@@ -40,6 +41,7 @@ class PrivateMemory {
   ~PrivateMemory();
   uint64_t base() const { return base_; }
   uint64_t size() const { return size_; }
+  void forget() { size_ = 0; }  // the mapping is someone else's from here on
 
  private:
   uint64_t base_ = 0, size_ = 0;
@@ -63,16 +65,19 @@ struct Allocation {
   bool sync_memops = false;
   bool constant = false;         // variable only: kernels cannot write it
   std::weak_ptr<GraphMemory> graph_memory;  // pooled only: of an allocation node
+  std::shared_ptr<Block> exported;  // linear only: what its pages are, once other processes may open it
+  unsigned opens = 0;            // opened only: how often it was opened and not yet closed
   bool freeing = false;          // pooled: cuMemFreeAsync was called, its turn has not come
 
   PrivateMemory memory;          // linear, pooled, managed, host
 
-  std::shared_ptr<Block> block;  // mapped only
+  std::shared_ptr<Block> block;  // mapped and opened only
   uint64_t block_offset = 0;
   std::map<std::pair<int, int>, CUmemAccess_flags> access;  // by location type and id
 
   bool on_device() const {
-    return kind == Kind::linear || kind == Kind::pooled || kind == Kind::variable || kind == Kind::mapped;
+    return kind == Kind::linear || kind == Kind::pooled || kind == Kind::variable || kind == Kind::mapped ||
+           kind == Kind::opened;
   }
   // Bytes from the base that a kernel can touch: as on hardware, whole pages.
   uint64_t reach() const { return memory.size() != 0 ? memory.size() : size; }

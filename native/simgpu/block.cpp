@@ -1,11 +1,10 @@
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "block_bytes.h"
 #include "failure.h"
 #include "proc_scan.h"
 #include "process.h"
@@ -67,37 +66,6 @@ CUmemAllocationProp here(CUmemAllocationProp properties, const Device* device) {
   return properties;
 }
 
-// Copies what was ever written; the rest is zero on both sides.
-void copy_written(int fd, uint64_t size, uint8_t* to) {
-  off_t data = 0;
-  while (data < static_cast<off_t>(size) && (data = lseek(fd, data, SEEK_DATA)) >= 0) {
-    off_t hole = std::min<off_t>(lseek(fd, data, SEEK_HOLE), static_cast<off_t>(size));
-    while (data < hole) {
-      ssize_t got = pread(fd, to + data, static_cast<size_t>(hole - data), data);
-      if (got < 0 && errno == EINTR) continue;
-      require(got > 0, CUDA_ERROR_OPERATING_SYSTEM);
-      data += got;
-    }
-  }
-}
-
-bool all_zero(const uint8_t* page, size_t size) { return page[0] == 0 && std::memcmp(page, page + 1, size - 1) == 0; }
-
-void write_nonzero(int fd, const uint8_t* from, uint64_t size) {
-  constexpr uint64_t step = uint64_t{64} << 10;
-  for (uint64_t at = 0; at < size;) {
-    uint64_t piece = std::min(step, size - at);
-    if (all_zero(from + at, piece)) {
-      at += piece;
-      continue;
-    }
-    ssize_t put = pwrite(fd, from + at, piece, static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    require(put > 0, CUDA_ERROR_OUT_OF_MEMORY);
-    at += static_cast<uint64_t>(put);
-  }
-}
-
 }  // namespace
 
 Block::Block(Device* on, uint64_t bytes, const CUmemAllocationProp& asked)
@@ -109,6 +77,11 @@ Block::Block(Device* on, uint64_t bytes, const CUmemAllocationProp& asked)
     if (device != nullptr) process().ledger.refund(device->spec.uuid, size);
     throw;
   }
+}
+
+Block::Block(Booked, Device& on, uint64_t bytes, const CUmemAllocationProp& asked)
+    : device(&on), id(next_block_id()), size(bytes), properties(asked), imported(false) {
+  fd_ = make_block_memfd(size, device, properties);
 }
 
 Block::Block(int fd, const std::vector<std::unique_ptr<Device>>& devices)
@@ -135,25 +108,33 @@ void Block::book() {
   process().ledger.hold(device->spec.uuid, inode_, size);
 }
 
+void Block::give_up_booking() { booked_ = false; }
+
 Block::~Block() {
   // The descriptor first: the books look for others.
   fd_.reset();
-  if (device == nullptr) return;
+  if (device == nullptr || !booked_) return;
   if (shared_) process().ledger.drop(device->spec.uuid, inode_, size);
   else process().ledger.refund(device->spec.uuid, size);
 }
 
 int Block::export_descriptor() {
-  require(!imported && (properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  require((properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0);
+  require(!imported);
   int copy = duplicate_for_program(fd_.get());
+  publish();
+  return copy;
+}
+
+void Block::publish() {
+  require(!imported);
   if (!shared_ && device != nullptr) {
     struct stat found{};
-    fstat(copy, &found);
+    require(fstat(fd_.get(), &found) == 0, CUDA_ERROR_OPERATING_SYSTEM);
     inode_ = found.st_ino;
     process().ledger.publish(device->spec.uuid, inode_, size);
   }
   shared_ = true;
-  return copy;
 }
 
 void Block::save() {

@@ -9,6 +9,7 @@
 #include "faults.h"
 #include "own_thread.h"
 #include "process.h"
+#include "shared_memory.h"
 
 namespace sim {
 
@@ -174,11 +175,21 @@ void checkpoint_process(Mailbox& mailbox) {
     for (const auto& block : blocks) block->settle(true);
     throw;
   }
+  std::vector<PrivateCopy> unshared;
+  try {
+    unshared = copies_of_exported(self.memory);
+  } catch (...) {
+    for (const auto& block : blocks) block->settle(true);
+    throw;
+  }
+  for (PrivateCopy& copy : unshared) copy.take_place();
+  for (const auto& event : self.events.all()) event->shared.reset();
   for (auto& [device, bytes] : residual_bytes(self, blocks))
     device->to_host.carry(bytes, device->spec.link, Clock::now());
   self.virtual_memory.hide_mappings(self.memory);
   for (const auto& block : blocks) block->settle(false);
   self.ledger.leave();
+  self.device_files.close();
   mailbox.state = CU_PROCESS_STATE_CHECKPOINTED;
 }
 
@@ -191,6 +202,7 @@ void restore_process(Mailbox& mailbox) {
   std::vector<DeviceSpec> specs = destinations(self, mailbox.request);
   exchange_specs(self, specs);
   try {
+    self.device_files.open();
     book_linear_memory(self);
     for (const auto& block : blocks) block->recreate();
     self.virtual_memory.show_mappings(self.memory);
@@ -198,12 +210,15 @@ void restore_process(Mailbox& mailbox) {
     self.virtual_memory.hide_mappings(self.memory);
     for (const auto& block : blocks) block->settle(false);
     self.ledger.leave();
+    self.device_files.close();
     exchange_specs(self, specs);
     throw;
   }
   for (auto& [device, bytes] : residual_bytes(self, blocks))
     device->to_device.carry(bytes, device->spec.link, Clock::now());
   for (const auto& block : blocks) block->settle(true);
+  for (const auto& event : self.events.all())
+    if (event->interprocess()) event->shared = SharedEvent::make();
   mailbox.state = CU_PROCESS_STATE_LOCKED;
 }
 

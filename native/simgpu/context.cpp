@@ -2,8 +2,10 @@
 
 #include <atomic>
 
+#include "array.h"
 #include "capture.h"
 #include "failure.h"
+#include "lost_device.h"
 #include "module.h"
 #include "print_buffer.h"
 #include "process.h"
@@ -20,9 +22,8 @@ uint64_t next_context_id() {
 // Never destroyed: calls may come from the program's exit handlers.
 const auto& initial_limits = *new std::map<int, size_t>{
     {CU_LIMIT_STACK_SIZE, 1024},
-    {CU_LIMIT_PRINTF_FIFO_SIZE, size_t{7} << 20},
+    {CU_LIMIT_PRINTF_FIFO_SIZE, (size_t{8} << 20) + (size_t{256} << 10)},
     {CU_LIMIT_MALLOC_HEAP_SIZE, size_t{8} << 20},
-    {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2},
     {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0},
@@ -36,6 +37,8 @@ Context::Context(Device& on, unsigned context_flags, unsigned version, bool is_p
 }
 
 void Context::revive() {
+  require(!device_lost(device.ordinal), CUDA_ERROR_DEVICE_UNAVAILABLE);
+  if (health) health->check();  // a kernel that went wrong costs the process its primary context for good
   destroyed = false;
   limits = initial_limits;
   health = std::make_shared<Health>();
@@ -98,11 +101,13 @@ std::vector<Ticket> Context::everything() {
 
 std::vector<std::shared_ptr<Stream>> Context::streams() const { return {streams_.begin(), streams_.end()}; }
 
-void end_context(Context& context) {
+std::vector<Ticket> end_context(Context& context) {
   Process& self = process();
+  std::vector<Ticket> running = context.everything();
   for (const auto& stream : context.streams()) abandon_capture(*stream);
   context.prints->flush();
   unload_all(context);
+  destroy_arrays_of(context);
   context.end();
   auto mine = [&](const auto& object) { return object.context == &context; };
   self.streams.remove_if(mine);
@@ -110,6 +115,7 @@ void end_context(Context& context) {
   for (const AllocationRef& allocation : self.memory.all())
     if (mine(*allocation)) self.memory.remove(allocation->base);
   for (const auto& other : self.contexts.all()) other->peers.erase(&context);
+  return running;
 }
 
 std::vector<std::shared_ptr<Context>>& context_stack() {

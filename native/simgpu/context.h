@@ -62,8 +62,8 @@ class Context {
 };
 
 // The end of a context and of everything that dies with it: streams, events, memory. Work under way keeps what it
-// touches until it is done. Under the process lock.
-void end_context(Context& context);
+// touches until it is done, and is returned: the caller waits for it without the lock. Under the process lock.
+std::vector<Ticket> end_context(Context& context);
 
 // The calling thread's stack of contexts; the last is current.
 std::vector<std::shared_ptr<Context>>& context_stack();

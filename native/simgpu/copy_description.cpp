@@ -1,50 +1,51 @@
 #include "copy_description.h"
 
+#include "array.h"
 #include "failure.h"
 
 namespace sim {
 
 namespace {
 
-// One side of a copy. Arrays are among what is missing.
-Region start(CUmemorytype type, const void* host, CUdeviceptr device, uint64_t pitch, uint64_t slice, uint64_t offset) {
-  switch (type) {
+// One side of a copy in the words of the call; `rows` is the height that a layer has in memory.
+struct Place {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  uint64_t pitch, rows, x, y, z;
+};
+
+// A pitch of 0 stands for rows without a gap; a pitch below the width is refused. Arrays have a pitch of their own.
+Region region(const Place& at, const Extent& extent) {
+  if (at.type == CU_MEMORYTYPE_ARRAY) return region_of(at.array, at.x, at.y, at.z, extent);
+  require(at.pitch == 0 || at.pitch >= extent.width + at.x);
+  const uint64_t pitch = at.pitch != 0 ? at.pitch : extent.width + at.x;
+  require(extent.layers <= 1 || at.rows == 0 || at.rows >= extent.rows + at.y);
+  const uint64_t slice = pitch * (at.rows != 0 ? at.rows : extent.rows + at.y);
+  const uint64_t offset = at.z * slice + at.y * pitch + at.x;
+  switch (at.type) {
     case CU_MEMORYTYPE_HOST:
-      return {reinterpret_cast<uint64_t>(host) + offset, pitch, slice, Side::host};
+      return {reinterpret_cast<uint64_t>(at.host) + offset, pitch, slice, Side::host};
     case CU_MEMORYTYPE_DEVICE:
-      return {device + offset, pitch, slice, Side::device};
+      return {at.device + offset, pitch, slice, Side::device};
     case CU_MEMORYTYPE_UNIFIED:
-      return {device + offset, pitch, slice, Side::either};
-    case CU_MEMORYTYPE_ARRAY:
-      fail(CUDA_ERROR_NOT_SUPPORTED);
+      return {at.device + offset, pitch, slice, Side::either};
     default:
       fail(CUDA_ERROR_INVALID_VALUE);
   }
-}
-
-// A pitch of 0 stands for rows without a gap; a pitch below the width is refused.
-uint64_t pitch_of(uint64_t pitch, uint64_t width, uint64_t x) {
-  require(pitch == 0 || pitch >= width + x);
-  return pitch != 0 ? pitch : width + x;
 }
 
 // Serves the plain and the peer description: their fields have the same names.
 template <typename Description>
 Transfer box_of(const Description& c) {
   require(c.srcLOD == 0 && c.dstLOD == 0);
-  auto slice_of = [&](uint64_t pitch, uint64_t height, uint64_t y) {
-    require(c.Depth <= 1 || height == 0 || height >= c.Height + y);
-    return pitch * (height != 0 ? height : c.Height + y);
-  };
-  uint64_t from_pitch = pitch_of(c.srcPitch, c.WidthInBytes, c.srcXInBytes);
-  uint64_t to_pitch = pitch_of(c.dstPitch, c.WidthInBytes, c.dstXInBytes);
-  uint64_t from_slice = slice_of(from_pitch, c.srcHeight, c.srcY);
-  uint64_t to_slice = slice_of(to_pitch, c.dstHeight, c.dstY);
-  Region from = start(c.srcMemoryType, c.srcHost, c.srcDevice, from_pitch, from_slice,
-                      c.srcZ * from_slice + c.srcY * from_pitch + c.srcXInBytes);
-  Region to = start(c.dstMemoryType, c.dstHost, c.dstDevice, to_pitch, to_slice,
-                    c.dstZ * to_slice + c.dstY * to_pitch + c.dstXInBytes);
-  return {to, from, {c.WidthInBytes, c.Height, c.Depth}};
+  const Extent extent{c.WidthInBytes, c.Height, c.Depth};
+  const Place from{c.srcMemoryType, c.srcHost,      c.srcDevice, c.srcArray, c.srcPitch,
+                   c.srcHeight,     c.srcXInBytes, c.srcY,      c.srcZ};
+  const Place to{c.dstMemoryType, c.dstHost,      c.dstDevice, c.dstArray, c.dstPitch,
+                 c.dstHeight,     c.dstXInBytes, c.dstY,      c.dstZ};
+  return {region(to, extent), region(from, extent), extent};
 }
 
 CUmemorytype type_of(Side side) {
@@ -55,11 +56,10 @@ CUmemorytype type_of(Side side) {
 }  // namespace
 
 Transfer transfer_of(const CUDA_MEMCPY2D& c) {
-  uint64_t from_pitch = pitch_of(c.srcPitch, c.WidthInBytes, c.srcXInBytes);
-  uint64_t to_pitch = pitch_of(c.dstPitch, c.WidthInBytes, c.dstXInBytes);
-  Region from = start(c.srcMemoryType, c.srcHost, c.srcDevice, from_pitch, 0, c.srcY * from_pitch + c.srcXInBytes);
-  Region to = start(c.dstMemoryType, c.dstHost, c.dstDevice, to_pitch, 0, c.dstY * to_pitch + c.dstXInBytes);
-  return {to, from, {c.WidthInBytes, c.Height, 1}};
+  const Extent extent{c.WidthInBytes, c.Height, 1};
+  const Place from{c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, 0, c.srcXInBytes, c.srcY, 0};
+  const Place to{c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, 0, c.dstXInBytes, c.dstY, 0};
+  return {region(to, extent), region(from, extent), extent};
 }
 
 Transfer transfer_of(const CUDA_MEMCPY3D& what) { return box_of(what); }

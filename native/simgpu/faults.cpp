@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "failure.h"
+#include "lost_device.h"
+#include "process.h"
 
 namespace sim {
 
 namespace {
 
-enum class Action { fail, hang, kill };
+enum class Action { fail, hang, kill, lose };
 
 struct Fault {
   std::string name;
@@ -29,6 +31,7 @@ struct Fault {
   bool from_then_on = false;
   Action action = Action::fail;
   int status = 0;
+  unsigned device = 0;  // of `lose`
   std::string file;
   std::atomic<uint64_t> calls = 0;
 };
@@ -72,6 +75,10 @@ std::unique_ptr<Fault> parse(std::string_view item) {
   }
   fault->name = point;
   if (action == "kill") fault->action = Action::kill;
+  else if (action.starts_with("lost:")) {
+    fault->action = Action::lose;
+    if (!read_number(action.substr(5), fault->device) || fault->device >= max_devices) refuse(item);
+  }
   else if (action.starts_with("hang:") && action.size() > 5) {
     fault->action = Action::hang;
     fault->file = action.substr(5);
@@ -95,7 +102,26 @@ const Faults& faults() {
   return *all;
 }
 
+std::atomic<uint32_t> lost_devices = 0;  // a bit for each ordinal
+static_assert(max_devices <= 32);
+
+// The device has fallen off the bus: whatever runs on it ends, and its contexts are broken for good.
+void lose(unsigned ordinal) {
+  lost_devices |= 1u << ordinal;
+  Process& self = process();
+  std::lock_guard lock(self.mutex);
+  for (const auto& context : self.contexts.all()) {
+    if (context->device.ordinal != static_cast<int>(ordinal)) continue;
+    context->health->break_by(CUDA_ERROR_UNKNOWN);
+    // No call gets past the broken context with more work, so the streams can be closed.
+    context->stream(CU_STREAM_LEGACY, DefaultStream::legacy)->close(true);
+    for (const auto& stream : context->streams()) stream->close(true);
+  }
+}
+
 }  // namespace
+
+bool device_lost(int ordinal) { return (lost_devices >> ordinal & 1) != 0; }
 
 void fault_point(const char* name) {
   for (const auto& fault : faults()) {
@@ -108,6 +134,9 @@ void fault_point(const char* name) {
         break;
       case Action::hang:
         while (access(fault->file.c_str(), F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        break;
+      case Action::lose:
+        lose(fault->device);
         break;
       case Action::fail:
         fail(static_cast<CUresult>(fault->status));

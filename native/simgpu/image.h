@@ -16,17 +16,8 @@ namespace sim {
 // read: then `log` says why. Takes no lock. `architecture` is 90 for 9.0; 0 takes the newest PTX there is.
 ProgramRef read_image(const void* image, unsigned architecture, std::string& log);
 
-// One PTX text of a fat binary.
-struct FatEntry {
-  unsigned architecture;
-  std::string text;
-};
-
-// Its PTX texts, those left out that are compressed in a way we cannot undo. Throws CUDA_ERROR_INVALID_IMAGE.
-std::vector<FatEntry> texts_in_fat_binary(const void* fat);
-
-// An LZ4 block. False when it is broken or gives another size.
-bool decompress(std::span<const uint8_t> from, std::span<uint8_t> to);
+// The text in `image`, unpacked but not read. Throws as `read_image` does.
+std::string text_in(const void* image, unsigned architecture, std::string& log);
 
 // Options of the just-in-time compiler: where logs go.
 class JitLog {

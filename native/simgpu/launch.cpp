@@ -41,6 +41,7 @@ class ReachableMemory : public exec::MemoryCheck {
       return true;
     }
     if (!found.on_device() || found.device == &device_) return true;
+    if (found.kind == Kind::opened) return &found.context->device == &device_;  // opening it opened the way
     if (found.pool) {
       auto open = found.pool->access.find({CU_MEM_LOCATION_TYPE_DEVICE, device_.ordinal});
       return open != found.pool->access.end() && open->second != CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -60,6 +61,7 @@ CUresult status_of(exec::Fault::Kind kind) {
     case Kind::cancelled:
       return CUDA_SUCCESS;
     case Kind::illegal_address:
+    case Kind::stack_error:  // a full stack ends in addresses that are not the thread's
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     case Kind::misaligned_address:
       return CUDA_ERROR_MISALIGNED_ADDRESS;
@@ -67,8 +69,6 @@ CUresult status_of(exec::Fault::Kind kind) {
       return CUDA_ERROR_INVALID_ADDRESS_SPACE;
     case Kind::invalid_pc:
       return CUDA_ERROR_INVALID_PC;
-    case Kind::stack_error:
-      return CUDA_ERROR_HARDWARE_STACK_ERROR;
     case Kind::illegal_instruction:
       return CUDA_ERROR_ILLEGAL_INSTRUCTION;
     case Kind::assertion:

@@ -38,9 +38,10 @@ std::function<void(Stream&)> freeing(CUdeviceptr address) {
 Ticket record_in(Event& event, Stream& stream, std::vector<Ticket> before) {
   auto recording = std::make_shared<Recording>();
   Work work;
-  work.run = [recording](Stream&) {
+  work.run = [recording, shared = event.shared, number = event.shared ? event.shared->announce() : 0](Stream&) {
     auto now = Clock::now().time_since_epoch();
     recording->nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    if (shared) shared->complete(number);
   };
   work.after = std::move(before);
   work.instant = true;
@@ -50,6 +51,12 @@ Ticket record_in(Event& event, Stream& stream, std::vector<Ticket> before) {
 }
 
 Ticket wait_in(const Event& event, Stream& stream, std::vector<Ticket> before) {
+  if (event.shared && !event.shared->done()) {
+    auto wait = [shared = event.shared, number = event.shared->latest()](Stream& waiting) {
+      shared->wait(number, [&] { return waiting.given_up(); });
+    };
+    return stream.submit({wait, std::move(before)});
+  }
   if (event.recording) before.push_back(event.recording->ticket);
   return stream.submit({[](Stream&) {}, std::move(before), true});
 }

@@ -24,7 +24,7 @@ std::shared_ptr<Pool> make_pool(Device& device, bool is_default) {
 }
 
 void Pool::took(uint64_t bytes) {
-  uint64_t now = used += bytes;
+  uint64_t now = used += share(bytes);
   if (now > used_high) used_high = now;
 }
 

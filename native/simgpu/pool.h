@@ -18,7 +18,9 @@ struct Process;
 struct Pool {
   Pool(Device& on, bool default_one) : device(on), is_default(default_one) {}
 
-  void took(uint64_t bytes);  // books an allocation; Allocation's end gives the bytes back
+  // Books an allocation, in the pool's own steps; Allocation's end gives the bytes back.
+  void took(uint64_t bytes);
+  static uint64_t share(uint64_t bytes) { return (bytes + 511) & ~uint64_t{511}; }
 
   Device& device;
   const bool is_default;

@@ -16,6 +16,10 @@ void after_fork_in_child() {
   Process& self = process();
   self.forked = true;
   for (const auto& block : self.virtual_memory.blocks(self.memory)) block->abandon();
+  for (const auto& allocation : self.memory.all())
+    if (allocation->exported) allocation->exported->abandon();
+  for (const auto& event : self.events.all())
+    if (event->shared) event->shared->abandon();
   self.ledger.abandon();
   stop_serving_in_child();
   self.mutex.unlock();
@@ -49,6 +53,7 @@ void initialise() {
   int ordinal = 0;
   for (const DeviceSpec& spec : self.config.visible)
     self.devices.push_back(std::make_unique<Device>(ordinal++, spec));
+  self.device_files.open();
   make_default_pools(self);
   pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); }, after_fork_in_child);
   serve_checkpoints();

@@ -5,11 +5,13 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "address_map.h"
 #include "context.h"
 #include "device.h"
+#include "device_files.h"
 #include "event.h"
 #include "graph.h"
 #include "ledger.h"
@@ -32,10 +34,12 @@ struct Process {
 
   Config config;
   std::vector<std::unique_ptr<Device>> devices;
+  DeviceFiles device_files;
   AddressMap memory;
   VirtualMemory virtual_memory;
   Ledger ledger;
   Registry<Context, CUcontext> contexts;
+  std::unordered_set<CUcontext> ended_contexts;  // destroyed ones, to tell them from what never was a context
   Registry<Stream, CUstream> streams;
   Registry<Event, CUevent> events;
   Registry<Pool, CUmemoryPool> pools;

@@ -4,17 +4,35 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "context.h"
+#include "device.h"
 #include "own_thread.h"
 
 namespace sim {
 
 namespace {
 
+// The time in which at least one stream of a device is at work.
+struct Busy {
+  int running = 0;
+  Clock::time_point since;
+  Clock::duration total{};
+
+  void begin() {
+    if (running++ == 0) since = Clock::now();
+  }
+  void end() {
+    if (--running == 0) total += Clock::now() - since;
+  }
+  Clock::duration so_far() const { return running != 0 ? total + (Clock::now() - since) : total; }
+};
+
 // One lock and one condition for all streams: work is large compared to their cost, and dependencies cross streams.
 struct Timeline {
   std::mutex mutex;
   std::condition_variable progress;
   uint64_t generation = 0;  // grows whenever any stream has moved on
+  std::map<int, Busy> busy;  // by device
 
   void moved() {
     ++generation;
@@ -35,6 +53,11 @@ uint64_t next_stream_id() {
 using Lock = std::unique_lock<std::mutex>;
 
 }  // namespace
+
+std::chrono::nanoseconds busy_time(int ordinal) {
+  Lock lock(timeline().mutex);
+  return timeline().busy[ordinal].so_far();
+}
 
 bool Ticket::done() const {
   if (!stream) return true;
@@ -74,7 +97,7 @@ void wait_for_progress(const std::function<bool()>& met) {
 }
 
 Stream::Stream(Context* owner, std::shared_ptr<Health> state, unsigned stream_flags, int stream_priority)
-    : context(owner), flags(stream_flags), priority(stream_priority), id(next_stream_id()), health(std::move(state)) {}
+    : context(owner), flags(stream_flags), priority(stream_priority), id(next_stream_id()), ordinal(owner->device.ordinal), health(std::move(state)) {}
 
 bool Stream::can_start(const Work& work) const {
   if (running_) return false;
@@ -114,6 +137,7 @@ Begun Stream::begin(Work work) {
     return {shared_from_this(), {}, sequence, false};
   }
   running_ = true;
+  timeline().busy[ordinal].begin();
   return {shared_from_this(), std::move(work), ++submitted_, true};
 }
 
@@ -123,6 +147,7 @@ void Begun::finish() {
   Lock lock(timeline().mutex);
   if (here) {
     stream->running_ = false;
+    timeline().busy[stream->ordinal].end();
     ++stream->completed_;
     timeline().moved();
   } else {
@@ -155,11 +180,13 @@ void Stream::thread_body() {
     Work work = std::move(queue_.front());
     queue_.pop_front();
     running_ = true;
+    timeline().busy[ordinal].begin();
     lock.unlock();
     work.run(*this);
     work = {};
     lock.lock();
     running_ = false;
+    timeline().busy[ordinal].end();
     ++completed_;
     timeline().moved();
   }

@@ -34,6 +34,8 @@ struct Ticket {
 };
 
 void wait_all(const std::vector<Ticket>& tickets);
+// How long a device has had work running, in any stream of this process, since the process began.
+std::chrono::nanoseconds busy_time(int ordinal);
 // False when `deadline` passed first.
 bool wait_all_until(const std::vector<Ticket>& tickets, Clock::time_point deadline);
 // Waits until `met`, which is asked, with no lock held, at the start and whenever some stream has finished work.
@@ -77,6 +79,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const unsigned flags;  // CU_STREAM_NON_BLOCKING or 0
   const int priority;
   const uint64_t id;
+  const int ordinal;  // of the context's device
   const std::shared_ptr<Health> health;  // the context's
 
   // While the stream is captured: what its next node has to follow. Guarded by the process lock.

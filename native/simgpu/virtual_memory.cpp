@@ -32,10 +32,10 @@ int protection(const Allocation& mapping) {
 }
 
 void map_pages(const Allocation& mapping) {
-  void* at = mmap(pointer(mapping.base), mapping.size, protection(mapping), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+  void* at = mmap(pointer(mapping.base), mapping.reach(), protection(mapping), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                   mapping.block->fd(), static_cast<off_t>(mapping.block_offset));
   require(at != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-  madvise(at, mapping.size, MADV_DONTFORK);
+  madvise(at, mapping.reach(), MADV_DONTFORK);
 }
 
 }  // namespace
@@ -148,12 +148,12 @@ std::vector<std::shared_ptr<Block>> VirtualMemory::blocks(const AddressMap& memo
 
 void VirtualMemory::hide_mappings(const AddressMap& memory) {
   for (const AllocationRef& mapping : memory.all())
-    if (mapping->kind == Kind::mapped) make_bare(mapping->base, mapping->size);
+    if (mapping->block) make_bare(mapping->base, mapping->reach());
 }
 
 void VirtualMemory::show_mappings(const AddressMap& memory) {
   for (const AllocationRef& mapping : memory.all())
-    if (mapping->kind == Kind::mapped) map_pages(*mapping);
+    if (mapping->block) map_pages(*mapping);
 }
 
 }  // namespace sim

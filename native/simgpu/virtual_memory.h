@@ -25,10 +25,15 @@ class Block {
   Block(Device* device, uint64_t size, const CUmemAllocationProp& properties);
   // Memory of another process. Throws CUDA_ERROR_INVALID_VALUE when `fd` is no block.
   Block(int fd, const std::vector<std::unique_ptr<Device>>& devices);
+  // New memory in the place of `size` bytes that are booked on the device already: from here on they are this block's.
+  struct Booked {};
+  Block(Booked, Device& device, uint64_t size, const CUmemAllocationProp& properties);
   ~Block();
 
   // A descriptor for the program to own. Throws CUDA_ERROR_INVALID_VALUE for imported memory.
   int export_descriptor();
+  // Its descriptor is about to be found by other processes. Throws CUDA_ERROR_INVALID_VALUE for imported memory.
+  void publish();
 
   void save();                       // bytes to private memory, memfd closed
   void recreate();                   // a memfd again, with the bytes; private memory kept until `settle`
@@ -41,7 +46,9 @@ class Block {
   const bool imported;
 
   int fd() const { return fd_.get(); }
+  uint64_t inode() const { return inode_; }  // of published and imported memory
   void abandon() { fd_.reset(); }    // in a forked child
+  void give_up_booking();            // someone else answers for its bytes in the books
   unsigned handle_references = 0;
 
  private:
@@ -49,6 +56,7 @@ class Block {
 
   Descriptor fd_;
   uint64_t inode_ = 0;
+  bool booked_ = true;
   bool shared_ = false;              // a descriptor may be elsewhere: booked by inode
   std::unique_ptr<PrivateMemory> saved_;
 };
@@ -75,7 +83,7 @@ class VirtualMemory {
   // Every block that a handle or a mapping refers to, each once.
   std::vector<std::shared_ptr<Block>> blocks(const AddressMap& memory) const;
 
-  // For checkpoints: all mappings become bare reservations, and are made again from their blocks.
+  // For checkpoints: all mappings (and opened memory) become bare reservations, and are made again from their blocks.
   void hide_mappings(const AddressMap& memory);
   void show_mappings(const AddressMap& memory);
 

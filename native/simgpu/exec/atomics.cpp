@@ -9,8 +9,14 @@
 namespace sim::exec {
 namespace {
 
-// Every operation as a loop around compare and exchange: M = memory word, f(old, operand, second) = new.
-template <typename M, auto f>
+bool in_shared(Warp& w, const Op& op, uint64_t place) {
+  const auto base = reinterpret_cast<uint64_t>(w.block.shared());
+  return op.memory == Memory::shared || (op.memory == Memory::generic && place - base < w.block.grid.shared_bytes);
+}
+
+// Every operation as a loop around compare and exchange: M = memory word, f(old, operand, second) = new; g in its place
+// for shared memory.
+template <typename M, auto f, auto g = f>
 void modify(Warp& w, const Op& op) {
   Places places;
   Op where = op;
@@ -23,8 +29,9 @@ void modify(Warp& w, const Op& op) {
     const M operand = static_cast<M>(w.in<Stored<M>>(op.b)[i]);
     const M second = op.c == kNone ? M{} : static_cast<M>(w.in<Stored<M>>(op.c)[i]);
     auto* place = reinterpret_cast<M*>(places.at[i]);
+    const auto next = f != g && in_shared(w, op, places.at[i]) ? g : f;
     M old = __atomic_load_n(place, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(place, &old, f(old, operand, second), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {}
+    while (!__atomic_compare_exchange_n(place, &old, next(old, operand, second), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {}
     before[i] = old;
   }
   if (op.d != kNone) store_lanes(w.out<Stored<M>>(op.d), before, mask);
@@ -54,8 +61,11 @@ template <typename M> M largest_signed(M old, M x, M) {
   using S = std::make_signed_t<M>;
   return static_cast<M>(std::max(static_cast<S>(old), static_cast<S>(x)));
 }
-uint32_t add_f32(uint32_t old, uint32_t x, uint32_t) {  // .f32 flushes subnormal numbers in global memory only
+uint32_t add_f32(uint32_t old, uint32_t x, uint32_t) {
   return std::bit_cast<uint32_t>(plus(std::bit_cast<float>(old), std::bit_cast<float>(x)));
+}
+uint32_t add_f32_flushed(uint32_t old, uint32_t x, uint32_t) {  // subnormal numbers count as zero in global memory only
+  return std::bit_cast<uint32_t>(flush(plus(flush(std::bit_cast<float>(old)), flush(std::bit_cast<float>(x)))));
 }
 uint64_t add_f64(uint64_t old, uint64_t x, uint64_t) {
   return std::bit_cast<uint64_t>(plus(std::bit_cast<double>(old), std::bit_cast<double>(x)));
@@ -89,7 +99,7 @@ Run integer_operation(Builder& b, std::string_view name, Type type) {
 Run float_operation(Builder& b, std::string_view name, Type type) {
   if (name == "add") {
     switch (type) {
-      case Type::f32: return &modify<uint32_t, add_f32>;
+      case Type::f32: return &modify<uint32_t, add_f32_flushed, add_f32>;
       case Type::f64: return &modify<uint64_t, add_f64>;
       case Type::f16: return &modify<uint16_t, add_small<Half>>;
       case Type::bf16: return &modify<uint16_t, add_small<Brain>>;

@@ -79,25 +79,31 @@ void shf(Builder& b) {
                        return static_cast<uint32_t>((uint64_t{hi} << 32 | lo) >> (n & 31)); }), t, {t, t, Type::u32});
 }
 
+// Position and length of a field: one byte each for 32-bit values, the whole operand for 64-bit ones.
+template <typename T>
+uint64_t field_number(uint32_t x) { return sizeof(T) == 8 ? x : x & 255; }
+
+template <typename T>
+T extract(T x, uint64_t from, uint64_t count) {
+  using U = std::make_unsigned_t<T>;
+  constexpr uint64_t bits = sizeof(T) * 8;
+  if (count == 0) return 0;
+  const uint64_t have = from >= bits ? 0 : count < bits - from ? count : bits - from;
+  const U mask = have < bits ? (U{1} << have) - 1 : ~U{0};
+  U field = have ? static_cast<U>(x) >> (from & (bits - 1)) & mask : 0;
+  if constexpr (std::is_signed_v<T>) {
+    const uint64_t last = from + count - 1 < bits - 1 ? from + count - 1 : bits - 1;
+    if (static_cast<U>(x) >> last & 1) field |= ~mask;
+  }
+  return static_cast<T>(field);
+}
+
 void bfe(Builder& b) {
   const Type type = b.take_type();
   if (bytes_of(type) < 4) b.reject("not for this type");
   apply(b, for_integer(b, type, []<typename T>(T) {
           return lanes([](T x, uint32_t start, uint32_t length) -> T {
-            using U = std::make_unsigned_t<T>;
-            constexpr uint32_t bits = sizeof(T) * 8;
-            const uint32_t from = start & 255, count = length & 255;
-            if (count == 0) return 0;
-            U field = from < bits ? static_cast<U>(x) >> from : 0;
-            const U mask = count < bits ? (U{1} << count) - 1 : ~U{0};
-            field &= mask;
-            if constexpr (std::is_signed_v<T>) {
-              const uint32_t last = from + count - 1 < bits - 1 ? from + count - 1 : bits - 1;
-              const bool sign = static_cast<U>(x) >> last & 1;
-              const uint32_t have = from >= bits ? 0 : (count < bits - from ? count : bits - from);
-              if (sign && have < bits) field |= ~U{0} << have;
-            }
-            return static_cast<T>(field);
+            return extract(x, field_number<T>(start), field_number<T>(length));
           });
         }), type, {type, Type::u32, Type::u32});
 }
@@ -107,8 +113,8 @@ void bfi(Builder& b) {
   if (bytes_of(type) < 4) b.reject("not for this type");
   apply(b, for_bits(b, type, []<typename T>(T) {
           return lanes([](T field, T into, uint32_t start, uint32_t length) -> T {
-            constexpr uint32_t bits = sizeof(T) * 8;
-            const uint32_t from = start & 255, count = length & 255;
+            constexpr uint64_t bits = sizeof(T) * 8;
+            const uint64_t from = field_number<T>(start), count = field_number<T>(length);
             if (from >= bits || count == 0) return into;
             const T mask = (count < bits ? (T{1} << count) - 1 : ~T{0}) << from;
             return (into & ~mask) | ((field << from) & mask);

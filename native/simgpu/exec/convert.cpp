@@ -49,7 +49,18 @@ T float_from(double x, Round round) {
   if constexpr (std::is_same_v<T, Half>) return half_from(x, round);
   else if constexpr (std::is_same_v<T, Brain>) return brain_from(x, round);
   else if constexpr (std::is_same_v<T, float>) return canonical(narrow(x, round));
-  else return x;
+  else return quieted(x);
+}
+
+// f64 that is no number in a smaller format: its sign and the upper bits of its payload.
+template <typename D>
+D shortened(double x) {
+  const uint64_t bits = std::bit_cast<uint64_t>(x);
+  if constexpr (std::is_same_v<D, Half>)
+    return {static_cast<uint16_t>((bits >> 48 & 0x8000) | 0x7e00 | (bits >> 42 & 0x3ff))};
+  else if constexpr (std::is_same_v<D, float>)
+    return std::bit_cast<float>(static_cast<uint32_t>(bits >> 32 & 0x80000000u) | 0x7fc00000u | static_cast<uint32_t>(bits >> 29 & 0x7fffff));
+  else return brain_from(x);
 }
 
 template <typename T>
@@ -76,8 +87,9 @@ D convert_one(S x, Round round, uint8_t flags) {
     }
   } else {
     double value;
+    if constexpr (std::is_same_v<S, Brain> && std::is_same_v<D, float>) return float_of(x);  // a shift, whatever it is
     if constexpr (is_small<S>) value = float_of(x);
-    else if constexpr (std::is_same_v<S, float>) value = flags & kFlush ? flush(x) : x;
+    else if constexpr (std::is_same_v<S, float>) value = flags & kFlush ? canonical(flush(x)) : x;
     else value = x;
     if constexpr (!is_real<D>) {
       return integer_from<D, S>(to_integral(value, round));
@@ -85,6 +97,10 @@ D convert_one(S x, Round round, uint8_t flags) {
       if (flags & kIntegral) value = to_integral(value, round);
       if ((flags & kSaturate)) value = is_nan(value) || value < 0 || (value == 0) ? 0.0 : value > 1 ? 1.0 : value;
       if ((flags & kRelu) && !is_nan(value) && std::signbit(value)) value = 0;
+      if constexpr (std::is_same_v<S, double> && !std::is_same_v<D, double>)
+        if (is_nan(value)) return shortened<D>(value);
+      if constexpr (std::is_same_v<S, double> && std::is_same_v<D, float>)  // seen before it is rounded
+        if ((flags & kFlush) && std::abs(value) < std::numeric_limits<float>::min()) value = std::copysign(0.0, value);
       D result = float_from<D>(value, flags & kIntegral ? Round::nearest : round);
       if constexpr (std::is_same_v<D, float>)
         if (flags & kFlush) result = flush(result);
@@ -131,8 +147,8 @@ Run common(Type to, Type from, Round round, uint8_t flags) {
   if (bytes_of(from) == 8 && bytes_of(to) == 4 && !is_float(from) && !is_float(to) && flags == kSourceWide)
     return lanes([](uint64_t x) { return static_cast<uint32_t>(x); });
   if (from == Type::s32 && to == Type::f32 && plain && round == Round::nearest) return lanes([](int32_t x) { return static_cast<float>(x); });
-  if (from == Type::f32 && to == Type::f64 && flags == kResultWide) return lanes([](float x) { return canonical(static_cast<double>(x)); });
-  if (from == Type::f64 && to == Type::f32 && flags == kSourceWide && round == Round::nearest) return lanes([](double x) { return canonical(static_cast<float>(x)); });
+  if (from == Type::f32 && to == Type::f64 && flags == kResultWide) return lanes([](float x) { return quieted(static_cast<double>(x)); });
+  if (from == Type::f64 && to == Type::f32 && flags == kSourceWide && round == Round::nearest) return lanes([](double x) { return is_nan(x) ? shortened<float>(x) : static_cast<float>(x); });
   if (from == Type::f16 && to == Type::f32 && plain) return lanes([](Half x) { return canonical(float_of(x)); });
   return nullptr;
 }
@@ -174,9 +190,9 @@ void cvt(Builder& b) {
   op.mode = static_cast<uint8_t>(round);
   if (to == Type::tf32 && from == Type::f32 && (nearest_away || round == Round::nearest)) {
     if (nearest_away)
-      apply(b, lanes([](uint32_t x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }), Type::b32, {Type::b32});
+      apply(b, lanes([](uint32_t x) { return (x & 0x7f800000u) == 0x7f800000u ? x & 0xffffe000u : (x + 0x1000u) & 0xffffe000u; }), Type::b32, {Type::b32});
     else
-      apply(b, lanes([](uint32_t x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0xfffu + (x >> 13 & 1)) & 0xffffe000u; }), Type::b32, {Type::b32});
+      apply(b, lanes([](uint32_t x) { return (x & 0x7f800000u) == 0x7f800000u ? x & 0xffffe000u : (x + 0xfffu + (x >> 13 & 1)) & 0xffffe000u; }), Type::b32, {Type::b32});
     return;
   }
   if (nearest_away) b.reject("this rounding is for .tf32 only");

@@ -21,23 +21,23 @@ inline constexpr bool is_small = std::is_same_v<T, Half> || std::is_same_v<T, Br
 template <typename T>
 [[gnu::always_inline]] inline T plus(T a, T b) {
   if constexpr (is_small<T>) return small<T>(sum_marked(wide(a), wide(b)));
-  else return canonical(a + b);
+  else return settle(a + b, a, b);
 }
 template <typename T>
 [[gnu::always_inline]] inline T minus(T a, T b) {
   if constexpr (is_small<T>) return small<T>(sum_marked(wide(a), -wide(b)));
-  else return canonical(a - b);
+  else return settle(a - b, a, b);
 }
 template <typename T>
 [[gnu::always_inline]] inline T times(T a, T b) {
   if constexpr (is_small<T>) return small<T>(wide(a) * wide(b));
-  else return canonical(a * b);
+  else return settle(a * b, a, b);
 }
 template <typename T>
 [[gnu::always_inline]] inline T fused(T a, T b, T c) {
   if constexpr (is_small<T>) return small<T>(sum_marked(wide(a) * wide(b), wide(c)));
   else if constexpr (std::is_same_v<T, float>) return canonical(__builtin_fmaf(a, b, c));
-  else return canonical(__builtin_fma(a, b, c));
+  else return settle(__builtin_fma(a, b, c), a, c, b);  // of several that are no numbers the second factor comes through
 }
 
 template <typename T>
@@ -58,14 +58,19 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] inline T no_number() {
   if constexpr (is_small<T>) return T{0x7fff};
-  else if constexpr (sizeof(T) == 4) return std::bit_cast<float>(0x7fffffffu);
-  else return std::bit_cast<double>(0x7fffffffffffffffull);
+  else return std::bit_cast<float>(0x7fffffffu);
+}
+// What is no number, as the instructions that only look at signs give it.
+template <typename T>
+[[gnu::always_inline]] inline T passed(T a) {
+  if constexpr (std::is_same_v<T, double>) return quieted(a);
+  else return no_number<T>();
 }
 // -0 counts as less than +0. With `strict`, one operand that is no number makes the result none.
 template <typename T, bool largest, bool strict>
 [[gnu::always_inline]] inline T extreme(T a, T b) {
-  if (nan_in(a)) return strict || nan_in(b) ? no_number<T>() : b;
-  if (nan_in(b)) return strict ? no_number<T>() : a;
+  if (nan_in(a)) return strict || nan_in(b) ? passed(b) : b;
+  if (nan_in(b)) return strict ? passed(b) : a;
   if (ordered(a) == ordered(b)) return minus_sign(a) == largest ? b : a;
   return (ordered(a) < ordered(b)) == largest ? b : a;
 }

@@ -73,13 +73,15 @@ Run for_float(Builder& b, Type type) {
 template <typename T>
 T relu_of(T x) {
   if constexpr (is_small<T>) return nan_in(x) ? no_number<T>() : minus_sign(x) ? T{0} : x;
-  else return is_nan(x) ? no_number<T>() : x > 0 ? x : T{0};
+  else return is_nan(x) ? passed(x) : x > 0 ? x : T{0};
 }
 template <typename T>
 T saturate_any(T x) {
   if constexpr (is_small<T>) return small<T>(saturated(float_of(x)));
   else return static_cast<T>(saturated(static_cast<float>(x)));
 }
+
+bool flushes(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::f16x2; }
 
 enum class Kind { add, sub, mul, fma };
 
@@ -93,15 +95,17 @@ template <Kind kind, typename T, typename... R>
 template <Kind kind> struct Plain { template <typename... T> static auto f(T... x) { return compute<kind>(x...); } };
 template <Kind kind> struct Saturated { template <typename... T> static auto f(T... x) { return saturate_any(compute<kind>(x...)); } };
 template <Kind kind> struct Relu { template <typename... T> static auto f(T... x) { return relu_of(compute<kind>(x...)); } };
+template <typename T>
+constexpr bool can_flush = std::is_same_v<T, float> || std::is_same_v<T, Half>;
 template <Kind kind> struct Flushed {
   template <typename... T> static auto f(T... x) {
-    if constexpr ((std::is_same_v<T, float> && ...)) return flush(compute<kind>(flush(x)...));
+    if constexpr ((can_flush<T> && ...)) return flush(compute<kind>(flush(x)...));
     else return compute<kind>(x...);
   }
 };
 template <Kind kind> struct FlushedSaturated {
   template <typename... T> static auto f(T... x) {
-    if constexpr ((std::is_same_v<T, float> && ...)) return saturated(flush(compute<kind>(flush(x)...)));
+    if constexpr ((can_flush<T> && ...)) return saturate_any(flush(compute<kind>(flush(x)...)));
     else return saturate_any(compute<kind>(x...));
   }
 };
@@ -120,10 +124,10 @@ struct Directed {
   }
   template <typename T, typename... R>
   static T exact(T a, T b, R... rest) {
-    if constexpr (kind == Kind::add) return canonical(add_rounded(a, b, round));
-    else if constexpr (kind == Kind::sub) return canonical(add_rounded(a, -b, round));
-    else if constexpr (kind == Kind::mul) return canonical(mul_rounded(a, b, round));
-    else return canonical(fma_rounded(a, b, rest..., round));
+    if constexpr (kind == Kind::add) return settle(add_rounded(a, b, round), a, b);
+    else if constexpr (kind == Kind::sub) return settle(add_rounded(a, -b, round), a, b);
+    else if constexpr (kind == Kind::mul) return settle(mul_rounded(a, b, round), a, b);
+    else return settle(fma_rounded(a, b, rest..., round), a, rest..., b);
   }
 };
 template <Kind kind, Round round> struct DirectedSaturated {
@@ -139,8 +143,7 @@ Run directed(Builder& b, Type type, const Modes& modes) {
 
 template <Kind kind, size_t n>
 Run arithmetic(Builder& b, Type type, const Modes& modes) {
-  if (modes.ftz && type == Type::f64) b.reject(".ftz is not for .f64");
-  if (modes.ftz && type != Type::f32) b.reject(".ftz is supported for .f32 only");
+  if (modes.ftz && !flushes(type)) b.reject(".ftz is not for this type");
   if (modes.saturate && (bytes_of(type) == 8 || type == Type::f16x2 || type == Type::bf16x2) && type != Type::f16x2)
     b.reject(".sat is not for this type");
   switch (modes.round) {
@@ -187,49 +190,66 @@ void fma(Builder& b) {
   apply(b, arithmetic<Kind::fma, 3>(b, type, modes), type, {type, type, type});
 }
 
-template <bool largest, bool strict> struct Extreme {
-  template <typename T> static T f(T a, T b) { return extreme<T, largest, strict>(a, b); }
-};
-template <bool largest> struct FlushedExtreme {
-  template <typename T> static T f(T a, T b) {
-    if constexpr (std::is_same_v<T, float>) return extreme<T, largest, false>(flush(a), flush(b));
-    else return extreme<T, largest, false>(a, b);
-  }
-};
-
-template <bool largest>
-void min_max(Builder& b) {
-  const bool ftz = b.take("ftz"), strict = b.take("NaN");
-  if (b.take("xorsign")) b.reject("not supported");
-  const Type type = b.peek() == "relu" ? Type::s32 : b.take_type();
-  if (type == Type::s32 && b.peek() == "relu") {
-    b.take("relu");
-    if (b.take_type() != Type::s32) b.reject("not for this type");
-    return extreme_integer(b, Type::s32, largest, true);
-  }
-  if (!ptx::is_float(type)) return extreme_integer(b, type, largest, false);
-  if (ftz && type != Type::f32) b.reject(".ftz is supported for .f32 only");
-  if (ftz && strict) b.reject(".ftz with .NaN is not supported");
-  apply(b, ftz ? for_float<FlushedExtreme<largest>, 2>(b, type)
-              : strict ? for_float<Extreme<largest, true>, 2>(b, type) : for_float<Extreme<largest, false>, 2>(b, type),
-        type, {type, type});
-}
-
 struct Absolute {
   template <typename T> static T f(T x) {
+    if (nan_in(x)) return passed(x);
     if constexpr (is_small<T>) return T{static_cast<uint16_t>(x.bits & 0x7fff)};
     else return std::abs(x);
   }
 };
 struct Negative {
   template <typename T> static T f(T x) {
+    if (nan_in(x)) return passed(x);
     if constexpr (is_small<T>) return T{static_cast<uint16_t>(x.bits ^ 0x8000)};
     else return -x;
   }
 };
+template <bool largest, bool strict> struct Extreme {
+  template <typename T> static T f(T a, T b) { return extreme<T, largest, strict>(a, b); }
+};
+template <bool largest, bool strict> struct FlushedExtreme {
+  template <typename T> static T f(T a, T b) {
+    if constexpr (can_flush<T>) return extreme<T, largest, strict>(flush(a), flush(b));
+    else return extreme<T, largest, strict>(a, b);
+  }
+};
+// Of absolute values, with the product's sign.
+template <bool largest, bool strict, bool ftz> struct Xorsign {
+  template <typename T> static T f(T a, T b) {
+    const bool minus = minus_sign(a) != minus_sign(b);
+    T x = Absolute::f(a), y = Absolute::f(b);
+    if constexpr (ftz && can_flush<T>) x = flush(x), y = flush(y);
+    const T found = extreme<T, largest, strict>(x, y);
+    return minus ? Negative::f(found) : found;  // what is no number has no sign
+  }
+};
+
+template <bool largest, bool strict>
+Run extreme_of(Builder& b, Type type, bool ftz, bool xorsign) {
+  if (xorsign)
+    return ftz ? for_float<Xorsign<largest, strict, true>, 2>(b, type) : for_float<Xorsign<largest, strict, false>, 2>(b, type);
+  return ftz ? for_float<FlushedExtreme<largest, strict>, 2>(b, type) : for_float<Extreme<largest, strict>, 2>(b, type);
+}
+
+template <bool largest>
+void min_max(Builder& b) {
+  const bool ftz = b.take("ftz"), strict = b.take("NaN"), xorsign = b.take("xorsign");
+  if (xorsign && !b.take("abs")) b.reject("expected .abs");
+  if (b.take("relu")) {
+    if (b.take_type() != Type::s32) b.reject("not for this type");
+    return extreme_integer(b, Type::s32, largest, true);
+  }
+  const Type type = b.take_type();
+  if (!ptx::is_float(type)) return extreme_integer(b, type, largest, false);
+  if (ftz && !flushes(type)) b.reject(".ftz is not for this type");
+  if (xorsign && type == Type::f64) b.reject("not for this type");
+  apply(b, strict ? extreme_of<largest, true>(b, type, ftz, xorsign) : extreme_of<largest, false>(b, type, ftz, xorsign),
+        type, {type, type});
+}
+
 template <typename F> struct FlushedSign {
   template <typename T> static T f(T x) {
-    if constexpr (std::is_same_v<T, float>) return F::f(flush(x));
+    if constexpr (can_flush<T>) return F::f(flush(x));
     else return F::f(x);
   }
 };
@@ -239,7 +259,7 @@ void sign(Builder& b, void (*integer)(Builder&, Type)) {
   const bool ftz = b.take("ftz");
   const Type type = b.take_type();
   if (!ptx::is_float(type)) return integer(b, type);
-  if (ftz && type != Type::f32) b.reject(".ftz is supported for .f32 only");
+  if (ftz && !flushes(type)) b.reject(".ftz is not for this type");
   apply(b, ftz ? for_float<FlushedSign<F>, 1>(b, type) : for_float<F, 1>(b, type), type, {type});
 }
 void abs(Builder& b) { sign<Absolute>(b, absolute_integer); }

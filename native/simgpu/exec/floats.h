@@ -18,18 +18,31 @@ enum class Round : uint8_t { nearest, zero, down, up, away, odd };
   return (std::bit_cast<uint64_t>(x) & 0x7fffffffffffffffull) > 0x7ff0000000000000ull;
 }
 
-// Results that are no number have one pattern.
+// f32 results that are no number have one pattern. In f64 an operand that is no number comes through, quiet; the last
+// one of several; and what has no such operand has a pattern of its own.
 [[gnu::always_inline]] inline float canonical(float x) {
   return is_nan(x) ? std::bit_cast<float>(0x7fffffffu) : x;
 }
-[[gnu::always_inline]] inline double canonical(double x) {
-  return is_nan(x) ? std::bit_cast<double>(0xfff8000000000000ull) : x;
+[[gnu::always_inline]] inline double quieted(double x) {
+  return is_nan(x) ? std::bit_cast<double>(std::bit_cast<uint64_t>(x) | 1ull << 51) : x;
+}
+template <typename... T>
+[[gnu::always_inline]] inline float settle(float result, T...) { return canonical(result); }
+template <typename... T>
+[[gnu::always_inline]] inline double settle(double result, T... operands) {
+  double none = std::bit_cast<double>(0xfff8000000000000ull);
+  ((none = is_nan(operands) ? quieted(operands) : none), ...);
+  return is_nan(result) ? none : result;
 }
 
 // .ftz: subnormal numbers count as zero of the same sign.
 [[gnu::always_inline]] inline float flush(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>(bits & 0x7f800000u ? bits : bits & 0x80000000u);
+}
+
+[[gnu::always_inline]] inline Half flush(Half x) {
+  return x.bits & 0x7c00 ? x : Half{static_cast<uint16_t>(x.bits & 0x8000)};
 }
 
 [[gnu::always_inline]] inline float next_toward_zero(float x) {

@@ -53,9 +53,16 @@ void approximate(Builder& b) {
   }
 }
 
-// The upper word of the result only, as hardware gives it: a first guess for Newton's method.
+// Approximate f64 works on the upper words of operand and result, as on hardware: a first guess for Newton's method.
+// Subnormal numbers count as zero.
 double upper_word(double x) {
-  return is_nan(x) ? canonical(x) : std::bit_cast<double>(std::bit_cast<uint64_t>(x) & 0xffffffff00000000ull);
+  const double upper = std::bit_cast<double>(std::bit_cast<uint64_t>(x) & 0xffffffff00000000ull);
+  return std::abs(upper) < std::numeric_limits<double>::min() ? std::copysign(0.0, upper) : upper;
+}
+double upper_result(double result, double x) {
+  if (is_nan(result)) return settle(result, x);
+  const bool finite = std::abs(result) <= std::numeric_limits<double>::max();
+  return upper_word(std::bit_cast<double>(std::bit_cast<uint64_t>(result) + (finite ? 0x80000000ull : 0)));
 }
 
 struct Mode {
@@ -81,19 +88,20 @@ template <Round round, typename T>
 Run divide(bool ftz) {
   if constexpr (std::is_same_v<T, float>)
     if (ftz) return lanes([](T x, T y) { return flush(canonical(round == Round::nearest ? flush(x) / flush(y) : div_rounded(flush(x), flush(y), round))); });
-  return lanes([](T x, T y) { return canonical(round == Round::nearest ? x / y : div_rounded(x, y, round)); });
+  // Of two operands that are no numbers hardware's division passes the first one on; its other operations the second.
+  return lanes([](T x, T y) { return settle(round == Round::nearest ? x / y : div_rounded(x, y, round), y, x); });
 }
 template <Round round, typename T>
 Run invert(bool ftz) {
   if constexpr (std::is_same_v<T, float>)
     if (ftz) return lanes([](T x) { return flush(canonical(round == Round::nearest ? 1 / flush(x) : div_rounded(T{1}, flush(x), round))); });
-  return lanes([](T x) { return canonical(round == Round::nearest ? 1 / x : div_rounded(T{1}, x, round)); });
+  return lanes([](T x) { return settle(round == Round::nearest ? 1 / x : div_rounded(T{1}, x, round), x); });
 }
 template <Round round, typename T>
 Run square_root(bool ftz) {
   if constexpr (std::is_same_v<T, float>)
     if (ftz) return lanes([](T x) { return flush(canonical(round == Round::nearest ? std::sqrt(flush(x)) : sqrt_rounded(flush(x), round))); });
-  return lanes([](T x) { return canonical(round == Round::nearest ? std::sqrt(x) : sqrt_rounded(x, round)); });
+  return lanes([](T x) { return settle(round == Round::nearest ? std::sqrt(x) : sqrt_rounded(x, round), x); });
 }
 
 #define SIM_BY_ROUND(function, type)                                                                        \
@@ -121,7 +129,7 @@ void rcp(Builder& b) {
   const Type type = b.take_type();
   if (type == Type::f32) apply(b, SIM_BY_ROUND(invert, float), type, {type});
   else if (type != Type::f64) b.reject("not for this type");
-  else if (mode.approximate) apply(b, lanes([](double x) { return upper_word(1 / x); }), type, {type});
+  else if (mode.approximate) apply(b, lanes([](double x) { return upper_result(1 / upper_word(x), upper_word(x)); }), type, {type});
   else apply(b, SIM_BY_ROUND(invert, double), type, {type});
 }
 
@@ -138,7 +146,7 @@ void rsqrt(Builder& b) {
   const Type type = b.take_type();
   if (!mode.approximate) b.reject("expected .approx");
   if (type == Type::f32) apply(b, single<reciprocal_root>(mode.ftz), type, {type});
-  else if (type == Type::f64) apply(b, lanes([](double x) { return upper_word(1 / std::sqrt(x)); }), type, {type});
+  else if (type == Type::f64) apply(b, lanes([](double x) { return upper_result(1 / std::sqrt(upper_word(x)), upper_word(x)); }), type, {type});
   else b.reject("not for this type");
 }
 

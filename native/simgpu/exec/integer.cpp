@@ -34,7 +34,7 @@ T high(T a, T b) {
   return static_cast<T>((static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)) >> (sizeof(T) * 8));
 }
 template <typename T>
-T quotient(T a, T b) {  // division by zero gives all ones, as the hardware's routine does
+T quotient(T a, T b) {  // division by zero gives all ones, as the hardware's routine does, for the remainder too
   if (b == 0) return static_cast<T>(-1);
   if constexpr (std::is_signed_v<T>)
     if (b == -1) return static_cast<T>(-static_cast<Bits<T>>(a));
@@ -42,7 +42,7 @@ T quotient(T a, T b) {  // division by zero gives all ones, as the hardware's ro
 }
 template <typename T>
 T remainder_of(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return static_cast<T>(-1);
   if constexpr (std::is_signed_v<T>)
     if (b == -1) return 0;
   return static_cast<T>(a % b);
@@ -200,6 +200,26 @@ void mul24(Builder& b) {
   }
 }
 
+void mad24(Builder& b) {
+  const bool upper = b.take("hi");
+  if (!upper && !b.take("lo")) b.reject("expected .lo or .hi");
+  const bool saturate = upper && b.take("sat");
+  const Type type = b.take_type();
+  if (saturate && type != Type::s32) b.reject("only .s32 saturates");
+  if (type == Type::u32) {
+    apply(b, upper ? lanes([](uint32_t x, uint32_t y, uint32_t z) { return static_cast<uint32_t>(unsigned24(x) * unsigned24(y) >> 16) + z; })
+                   : lanes([](uint32_t x, uint32_t y, uint32_t z) { return static_cast<uint32_t>(unsigned24(x) * unsigned24(y)) + z; }),
+          type, {type, type, type});
+  } else if (type == Type::s32) {
+    apply(b, saturate ? lanes([](int32_t x, int32_t y, int32_t z) { return clamp32(int64_t{static_cast<int32_t>(signed24(x) * signed24(y) >> 16)} + z); })
+             : upper ? lanes([](int32_t x, int32_t y, int32_t z) { return sum(static_cast<int32_t>(signed24(x) * signed24(y) >> 16), z); })
+                     : lanes([](int32_t x, int32_t y, int32_t z) { return sum(static_cast<int32_t>(signed24(x) * signed24(y)), z); }),
+          type, {type, type, type});
+  } else {
+    b.reject("not for this type");
+  }
+}
+
 void sad(Builder& b) {
   const Type type = b.take_type();
   apply(b, for_integer(b, type, []<typename T>(T) {
@@ -251,7 +271,7 @@ void dp2a(Builder& b) {
         Type::b32, {x, y, Type::b32});
 }
 
-const Instructions known{{"sad", sad}, {"dp4a", dp4a}, {"dp2a", dp2a}, {"mul24", mul24}};
+const Instructions known{{"sad", sad}, {"dp4a", dp4a}, {"dp2a", dp2a}, {"mul24", mul24}, {"mad24", mad24}};
 
 }  // namespace
 }  // namespace sim::exec

@@ -62,7 +62,7 @@ struct Fault {
     misaligned_address,   // CUDA_ERROR_MISALIGNED_ADDRESS
     invalid_space,        // CUDA_ERROR_INVALID_ADDRESS_SPACE
     invalid_pc,           // CUDA_ERROR_INVALID_PC: an indirect call of what is no function
-    stack_error,          // CUDA_ERROR_HARDWARE_STACK_ERROR: recursion beyond the stack
+    stack_error,          // recursion beyond the stack
     illegal_instruction,  // CUDA_ERROR_ILLEGAL_INSTRUCTION
     trap,                 // CUDA_ERROR_LAUNCH_FAILED
     assertion,            // CUDA_ERROR_ASSERT; the message is what the device prints

@@ -81,20 +81,25 @@ std::string DeviceText::format(uint64_t address, uint64_t buffer) {
       continue;
     }
     std::string specification = "%";
+    bool unknown = false;
     size_t k = i + 1;
     for (; k < text.size() && std::strchr("-+ #0123456789.*hlLzjtq", text[k]); ++k) {
       if (text[k] != '*') {
         specification += text[k];
         continue;
       }
-      int32_t number = 0;  // width and precision from the arguments
+      unknown |= text[k - 1] == '.';  // hardware knows a width from the arguments, but no precision
+      if (unknown) continue;
+      int32_t number = 0;
       offset = (offset + 3) & ~uint64_t{3};
       if (!fetch(buffer + offset, &number, 4))
         warp_.fail(op_, Fault::Kind::illegal_address, lane_, "printf reads an illegal address");
       offset += 4;
       specification += std::to_string(number);
     }
-    if (k < text.size() && text[k] == '%' && specification == "%") {
+    if (unknown) {
+      result += text.substr(i, k - i + 1);
+    } else if (k < text.size() && text[k] == '%' && specification == "%") {
       result += '%';
     } else if (k < text.size() && std::strchr("diouxXeEfFgGaAcsp", text[k]) && specification.size() < 40) {
       result += one(specification + text[k], buffer, offset);

@@ -25,14 +25,28 @@ std::shared_ptr<Context> named_or_current(CUcontext handle) {
   return handle != nullptr ? named(handle) : current_context();
 }
 
-void destroy(CUcontext handle) {
+// What the context still runs.
+std::vector<Ticket> end(CUcontext handle) {
   require(handle != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Process& all = process();
+  require(all.contexts.look(handle) || !all.ended_contexts.contains(handle), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   std::shared_ptr<Context> context = named(handle);
   require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
-  end_context(*context);
-  process().contexts.remove(handle, CUDA_ERROR_INVALID_CONTEXT);
+  std::vector<Ticket> running = end_context(*context);
+  all.contexts.remove(handle, CUDA_ERROR_INVALID_CONTEXT);
+  all.ended_contexts.insert(handle);
   auto& stack = context_stack();
   if (!stack.empty() && stack.back() == context) stack.pop_back();
+  return running;
+}
+
+void destroy(CUcontext handle) {
+  std::vector<Ticket> running;
+  {
+    Section section;
+    running = end(handle);
+  }
+  wait_all(running);  // what it writes may be somebody else's memory when the caller goes on
 }
 
 void push(CUcontext handle) {
@@ -84,8 +98,10 @@ SIM_API(cuCtxCreate_v4, change, (CUcontext* out, CUctxCreateParams* params, unsi
   create(out, flags, device, 3020);
 }
 
-SIM_API(cuCtxDestroy_v2, change, (CUcontext handle), (handle)) { destroy(handle); }
-SIM_API(cuCtxDestroy, change, (CUcontext handle), (handle)) { destroy(handle); }
+SIM_API(cuCtxDestroy_v2, wait, (CUcontext handle), (handle)) { destroy(handle); }
+SIM_API(cuCtxDestroy, wait, (CUcontext handle), (handle)) { destroy(handle); }
+// The uses that it counts begin with the one of the creation, and cuCtxAttach, which adds some, is missing.
+SIM_API(cuCtxDetach, wait, (CUcontext handle), (handle)) { destroy(handle); }
 
 SIM_API(cuCtxPushCurrent_v2, query, (CUcontext handle), (handle)) { push(handle); }
 SIM_API(cuCtxPushCurrent, query, (CUcontext handle), (handle)) { push(handle); }
@@ -121,7 +137,7 @@ SIM_API(cuCtxGetDevice_v2, query, (CUdevice* out, CUcontext handle), (out, handl
 
 SIM_API(cuCtxGetFlags, query, (unsigned* out), (out)) {
   require(out != nullptr);
-  *out = current_even_if_broken()->flags;
+  *out = current_even_if_broken()->flags | CU_CTX_MAP_HOST;  // which contexts have without being asked
 }
 
 SIM_API(cuCtxSetFlags, change, (unsigned flags), (flags)) {
@@ -150,11 +166,14 @@ SIM_API(cuCtxGetLimit, query, (size_t* out, CUlimit limit), (out, limit)) {
   *out = found->second;
 }
 
+constexpr size_t most_stack = size_t{512} << 10;  // local memory that a thread can have
+
 SIM_API(cuCtxSetLimit, change, (CUlimit limit, size_t value), (limit, value)) {
   std::shared_ptr<Context> context = current_context();
   forbid_unsafe();
   auto found = context->limits.find(limit);
   require(found != context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  require(limit != CU_LIMIT_STACK_SIZE || value <= most_stack);
   found->second = value;
   if (limit == CU_LIMIT_PRINTF_FIFO_SIZE) context->prints->limit(value);
 }
@@ -186,7 +205,7 @@ SIM_API(cuCtxResetPersistingL2Cache, change, (), ()) { current_context(); }
 SIM_API(cuCtxEnablePeerAccess, change, (CUcontext peer, unsigned flags), (peer, flags)) {
   require(flags == 0);
   std::shared_ptr<Context> context = current_context(), other = named(peer);
-  require(&context->device != &other->device, CUDA_ERROR_INVALID_DEVICE);
+  require(&context->device != &other->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   require(context->peers.insert(other.get()).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 }
 

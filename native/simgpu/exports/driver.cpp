@@ -2,11 +2,21 @@
 #include "config.h"
 #include "entry.h"
 #include "error_texts.h"
+#include "process.h"
 
 using namespace sim;
 
 // How a tool knows that this is the software GPU. Counts up with changes that a tool may want to know of.
 extern "C" __attribute__((visibility("default"))) int torporSimVersion() { return 1; }
+
+// How long a device has been at work for this process, in nanoseconds. CUDA_ERROR_INVALID_DEVICE where there is none.
+extern "C" __attribute__((visibility("default"))) int torporSimBusy(int ordinal, uint64_t* nanoseconds) {
+  Process& self = process();
+  const bool known = self.initialised && ordinal >= 0 && static_cast<size_t>(ordinal) < self.devices.size();
+  if (!known || nanoseconds == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *nanoseconds = static_cast<uint64_t>(busy_time(ordinal).count());
+  return CUDA_SUCCESS;
+}
 
 SIM_API(cuInit, free, (unsigned int flags), (flags)) {
   require(flags == 0);

@@ -40,9 +40,11 @@ void destroy(CUevent handle) { process().events.remove(handle, CUDA_ERROR_INVALI
 
 SIM_API(cuEventCreate, change, (CUevent* out, unsigned flags), (out, flags)) {
   require(out != nullptr && (flags & ~known_flags) == 0);
-  require(!(flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+  require(!(flags & CU_EVENT_INTERPROCESS) || (flags & CU_EVENT_DISABLE_TIMING));
   std::shared_ptr<Context> context = current_context();
-  *out = process().events.add(std::make_shared<Event>(context.get(), context->health, flags));
+  auto event = std::make_shared<Event>(context.get(), context->health, flags);
+  if (event->interprocess()) event->shared = SharedEvent::make();
+  *out = process().events.add(std::move(event));
 }
 
 SIM_API(cuEventDestroy_v2, change, (CUevent handle), (handle)) { destroy(handle); }
@@ -63,11 +65,14 @@ SIM_API(cuEventQuery, query, (CUevent handle), (handle)) {
   event->health->check();
   forbid_captured(*event);
   forbid_unsafe();
-  require(!event->recording || event->recording->ticket.done(), CUDA_ERROR_NOT_READY);
+  const bool done = event->shared ? event->shared->done() : !event->recording || event->recording->ticket.done();
+  require(done, CUDA_ERROR_NOT_READY);
 }
 
 SIM_API(cuEventSynchronize, wait, (CUevent handle), (handle)) {
   Ticket ticket;
+  std::shared_ptr<SharedEvent> shared;
+  uint64_t number = 0;
   std::shared_ptr<Health> health;
   std::shared_ptr<PrintBuffer> prints;
   {
@@ -78,8 +83,11 @@ SIM_API(cuEventSynchronize, wait, (CUevent handle), (handle)) {
     health->check();
     forbid_captured(*event);
     forbid_unsafe();
-    if (event->recording) ticket = event->recording->ticket;
+    shared = event->shared;
+    if (shared) number = shared->latest();
+    else if (event->recording) ticket = event->recording->ticket;
   }
+  if (shared) shared->wait(number, [&] { return health->broken(); });
   ticket.wait();
   prints->flush();
   health->check();

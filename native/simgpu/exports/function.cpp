@@ -123,5 +123,5 @@ SIM_API(cuOccupancyAvailableDynamicSMemPerBlock, change, (size_t* out, CUfunctio
   auto wanted = static_cast<unsigned>(blocks);
   require(blocks_that_fit(*function, static_cast<unsigned>(threads), 0) >= wanted);
   size_t each = shared_of_processor / wanted - shared_reserved - static_shared(function->kernel);
-  *out = std::min<size_t>(each, shared_at_most - static_shared(function->kernel));
+  *out = std::min<size_t>(each, function->dynamic_shared_limit());
 }

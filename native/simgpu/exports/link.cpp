@@ -1,10 +1,11 @@
-// The linker. It takes one PTX text, or a fat binary with one, and hands it out again: there is nothing to translate
-// before the module is loaded. Several texts would have to be joined, which is not supported.
+// The linker. Inputs are PTX texts, plain or in fat binaries; what comes out is one text, which is translated when it is
+// loaded as a module.
 #include <cstring>
 
 #include "entry.h"
 #include "image.h"
 #include "linker.h"
+#include "ptx/join.h"
 
 using namespace sim;
 
@@ -14,14 +15,24 @@ std::shared_ptr<Linker> named(CUlinkState handle) {
   return process().linkers.find(handle, CUDA_ERROR_INVALID_HANDLE);
 }
 
+unsigned count_of(const Linker& linker) { return static_cast<unsigned>(linker.options.size()); }
+
+// Every call has the whole room for its logs.
+void empty_logs(Linker& linker) {
+  for (size_t i = 0; i < linker.options.size(); ++i)
+    if (linker.options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || linker.options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      linker.values[i] = linker.given[i];
+}
+
 void create(unsigned count, const CUjit_option* options, void** values, CUlinkState* out) {
   require(out != nullptr);
   current_context();
-  auto linker = std::make_shared<Linker>();
   JitLog(count, options, values);
+  auto linker = std::make_shared<Linker>();
   if (count != 0) {
     linker->options.assign(options, options + count);
     linker->values = values;
+    linker->given.assign(values, values + count);
   }
   *out = process().linkers.add(std::move(linker));
 }
@@ -31,13 +42,25 @@ void add(CUlinkState handle, CUjitInputType type, const void* data, size_t size)
   require(data != nullptr && size != 0);
   require(type != CU_JIT_INPUT_CUBIN, CUDA_ERROR_NO_BINARY_FOR_GPU);
   require(type == CU_JIT_INPUT_PTX || type == CU_JIT_INPUT_FATBINARY, CUDA_ERROR_NOT_SUPPORTED);
-  require(linker->image.empty(), CUDA_ERROR_NOT_SUPPORTED);
-  std::string image(static_cast<const char*>(data), size);
-  auto count = static_cast<unsigned>(linker->options.size());
+  const std::string image(static_cast<const char*>(data), size);
   const DeviceSpec& spec = current_context()->device.spec;
-  read_image(image.c_str(), static_cast<unsigned>(spec.major * 10 + spec.minor), count, linker->options.data(),
-             linker->values);
-  linker->image = std::move(image);
+  const auto architecture = static_cast<unsigned>(spec.major * 10 + spec.minor);
+  empty_logs(*linker);
+  // Read as a module would be: what is wrong inside a text is reported here, with its own lines.
+  read_image(image.c_str(), architecture, count_of(*linker), linker->options.data(), linker->values);
+  std::string log;
+  linker->texts.push_back(text_in(image.c_str(), architecture, log));
+}
+
+void complete(Linker& linker) {
+  require(!linker.texts.empty(), CUDA_ERROR_INVALID_IMAGE);
+  ptx::Problem problem;
+  linker.image = linker.texts.size() == 1 ? linker.texts.front() : ptx::join(linker.texts, problem);
+  empty_logs(linker);
+  JitLog log(count_of(linker), linker.options.data(), linker.values);
+  log.info({});
+  log.error(linker.image.empty() ? "error: " + problem.text : std::string());
+  require(!linker.image.empty(), CUDA_ERROR_INVALID_IMAGE);
 }
 
 void add_file(CUlinkState handle, CUjitInputType type, const char* path) {
@@ -68,7 +91,7 @@ SIM_API(cuLinkAddFile_v2, change,
 SIM_API(cuLinkComplete, change, (CUlinkState handle, void** out, size_t* size), (handle, out, size)) {
   require(out != nullptr);
   std::shared_ptr<Linker> linker = named(handle);
-  require(!linker->image.empty(), CUDA_ERROR_INVALID_IMAGE);
+  complete(*linker);
   *out = linker->image.data();
   if (size != nullptr) *size = linker->image.size() + 1;
 }

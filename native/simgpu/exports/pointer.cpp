@@ -56,9 +56,11 @@ void answer(const Allocation& found, CUdeviceptr address, CUpointer_attribute at
       *static_cast<bool*>(out) = true;
       return;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      *static_cast<uint64_t*>(out) = found.block ? found.block->properties.requestedHandleTypes : 0;
+      *static_cast<uint64_t*>(out) = found.kind == Kind::mapped ? found.block->properties.requestedHandleTypes : 0;
       return;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      *static_cast<bool*>(out) = found.kind == Kind::linear;
+      return;
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       *static_cast<bool*>(out) = false;
       return;
@@ -75,7 +77,7 @@ void answer(const Allocation& found, CUdeviceptr address, CUpointer_attribute at
       *static_cast<void**>(out) = reinterpret_cast<void*>(found.base);
       return;
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-      *static_cast<unsigned long long*>(out) = found.block ? found.block->id : found.buffer_id;
+      *static_cast<unsigned long long*>(out) = found.kind == Kind::mapped ? found.block->id : found.buffer_id;
       return;
     default:
       fail(CUDA_ERROR_INVALID_VALUE);

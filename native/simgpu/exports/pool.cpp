@@ -39,7 +39,7 @@ CUdeviceptr allocate(size_t size, const std::shared_ptr<Pool>& pool, CUstream ha
   std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
   if (stream->capture) return captured_allocation(size, *stream, pool->device);
   AllocationRef made = make_linear(process(), Kind::pooled, pool->device, nullptr, size);
-  pool->took(made->charged);
+  pool->took(made->size);
   made->pool = pool;
   return made->base;
 }

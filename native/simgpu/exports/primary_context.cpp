@@ -7,14 +7,29 @@ namespace {
 
 bool active(const Device& device) { return device.primary && !device.primary->destroyed; }
 
-void reset(Device& device) {
-  if (active(device)) end_context(*device.primary);
+// What it still runs.
+std::vector<Ticket> end(Device& device) {
+  return active(device) ? end_context(*device.primary) : std::vector<Ticket>();
+}
+
+void reset(CUdevice ordinal) {
+  std::vector<Ticket> running;
+  {
+    Section section;
+    running = end(process().device(ordinal));
+  }
+  wait_all(running);
 }
 
 void release(CUdevice ordinal) {
-  Device& device = process().device(ordinal);
-  require(device.primary_references != 0, CUDA_ERROR_INVALID_CONTEXT);
-  if (--device.primary_references == 0) reset(device);
+  std::vector<Ticket> running;
+  {
+    Section section;
+    Device& device = process().device(ordinal);
+    require(device.primary_references != 0, CUDA_ERROR_INVALID_CONTEXT);
+    if (--device.primary_references == 0) running = end(device);
+  }
+  wait_all(running);
 }
 
 void set_flags(CUdevice ordinal, unsigned flags) {
@@ -39,10 +54,10 @@ SIM_API(cuDevicePrimaryCtxRetain, change, (CUcontext* out, CUdevice ordinal), (o
   *out = device.primary->handle();
 }
 
-SIM_API(cuDevicePrimaryCtxRelease_v2, change, (CUdevice device), (device)) { release(device); }
-SIM_API(cuDevicePrimaryCtxRelease, change, (CUdevice device), (device)) { release(device); }
-SIM_API(cuDevicePrimaryCtxReset_v2, change, (CUdevice device), (device)) { reset(process().device(device)); }
-SIM_API(cuDevicePrimaryCtxReset, change, (CUdevice device), (device)) { reset(process().device(device)); }
+SIM_API(cuDevicePrimaryCtxRelease_v2, wait, (CUdevice device), (device)) { release(device); }
+SIM_API(cuDevicePrimaryCtxRelease, wait, (CUdevice device), (device)) { release(device); }
+SIM_API(cuDevicePrimaryCtxReset_v2, wait, (CUdevice device), (device)) { reset(device); }
+SIM_API(cuDevicePrimaryCtxReset, wait, (CUdevice device), (device)) { reset(device); }
 SIM_API(cuDevicePrimaryCtxSetFlags_v2, change, (CUdevice device, unsigned flags), (device, flags)) {
   set_flags(device, flags);
 }

@@ -71,7 +71,7 @@ SIM_API(cuMemRelease, change, (CUmemGenericAllocationHandle handle), (handle)) {
 SIM_API(cuMemRetainAllocationHandle, change, (CUmemGenericAllocationHandle* out, void* address), (out, address)) {
   require(out != nullptr);
   AllocationRef mapping = process().memory.at(reinterpret_cast<uint64_t>(address));
-  require(mapping && mapping->block);
+  require(mapping && mapping->kind == Kind::mapped);
   vmm().retain(mapping->block);
   *out = mapping->block->id;
 }
@@ -93,6 +93,7 @@ SIM_API(cuMemMap, change,
 SIM_API(cuMemUnmap, wait, (CUdeviceptr base, size_t size), (base, size)) {
   wait_for_progress([&] {
     Section section;
+    if (vmm().reserved(base) && vmm().reserved(base + size - 1) && !process().memory.overlaps(base, size)) return true;
     auto mappings = vmm().mappings(process().memory, base, size);
     for (const AllocationRef& mapping : mappings)
       if (mapping.use_count() > 2) return false;  // more than the map and this list
@@ -121,7 +122,7 @@ SIM_API(cuMemGetAccess, query, (unsigned long long* out, const CUmemLocation* lo
         (out, location, address)) {
   require(out != nullptr && location != nullptr);
   AllocationRef mapping = process().memory.at(address);
-  require(mapping && mapping->block);
+  require(mapping && mapping->kind == Kind::mapped);
   auto found = mapping->access.find(key_of(*location));
   *out = found == mapping->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
 }
