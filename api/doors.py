@@ -9,8 +9,9 @@ from api.families import family_of
 from api.hooks import HOOKS
 from api.load import functions
 from api.model import Door
+from api.questions import GROUPS, QUESTIONS, changes_of
 
-GATED_EFFECTS = ("captures", "submits", "maps", "creates", "destroys")
+GATED_EFFECTS = ("asks", "steers", "captures", "submits", "maps", "creates", "destroys")
 
 # cuda-gdb looks these up in the real library's symbol table and reads them from outside the process; a second
 # definition in front of the real one would mislead it. A program can call only the two listed below.
@@ -30,4 +31,12 @@ def door_of(symbol: str) -> Door:
     if signatures[symbol] is None:
         return Door("forward", _UNTYPED)
     effect = effect_of(symbol)
-    return Door("gate" if effect in GATED_EFFECTS else "forward", MEANING[effect])
+    if effect == "waits":
+        return Door("wait", MEANING[effect])
+    if effect in GATED_EFFECTS:
+        return Door("gate", MEANING[effect])
+    if symbol in QUESTIONS:
+        return Door("answer", f"depends on nothing but {', '.join(GROUPS[group] for group in QUESTIONS[symbol])}")
+    if changed := changes_of(symbol):
+        return Door("note", f"changes {', '.join(GROUPS[group] for group in changed)}")
+    return Door("forward", MEANING[effect])

@@ -13,6 +13,13 @@ ANY_VARIANT = r"(_v\d+)?(_pt[ds][sz])?$"
 # (effect, pattern on the base name). A base that no line names has the effect "none": it answers a question, or
 # changes only host memory, thread-local or descriptive state.
 EFFECTS: tuple[tuple[str, str], ...] = (
+    ("asks", r"cu(Stream|Event)Query|cuEventElapsedTime|cuMemGetInfo|cuMem(Range|Pool)GetAttributes?"),
+    ("asks", r"cuDeviceGetGraphMemAttribute|cuPointerGetAttributes?|cuMemGetAddressRange"),
+    ("steers", r"cuGraphExec\w*Set(Params|Event)|cuGraphNodeSetEnabled|cuProfiler(Start|Stop)|cuTexRefSet\w*"),
+    ("steers", r"cuSurfRefSetArray|cuParamSet(Size|TexRef|[ifv])|cuFuncSet(BlockShape|SharedSize)"),
+    ("steers", r"cuDeviceSetGraphMemAttribute"),
+    ("steers", r"cu(Func|Kernel)Set(Attribute|CacheConfig|SharedMemConfig)|cuStream(SetAttribute|CopyAttributes)"),
+    ("steers", r"cuCtxSet(CacheConfig|SharedMemConfig|Flags)"),
     ("waits", r"cu(Stream|Event|Ctx)Synchronize|cuEGLStreamConsumerAcquireFrame"),
     ("captures", r"cuStream(BeginCapture|BeginCaptureToGraph|EndCapture)|cuStreamUpdateCaptureDependencies"),
     ("submits", r"cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel|CooperativeKernelMultiDevice|HostFunc)"),
@@ -50,6 +57,8 @@ EFFECTS: tuple[tuple[str, str], ...] = (
 
 MEANING: dict[str, str] = {
     "none": "answers a question or changes only host, thread-local or descriptive state",
+    "asks": "reads what lies on the GPU or where the driver maps it, which is gone while a job is away",
+    "steers": "changes what work means that is submitted later, and must not change earlier work",
     "waits": "waits for work that is already submitted; a waiting thread must not hold up a freeze",
     "captures": "starts, ends or steers a capture; none may begin between the check and the freeze",
     "submits": "submits work to a GPU",
@@ -57,6 +66,16 @@ MEANING: dict[str, str] = {
     "creates": "creates an object that holds device or pinned memory, or loads code on first use",
     "destroys": "destroys an object that holds memory; may wait for its work",
 }
+
+
+# Questions that no work on the GPU changes the answer to.
+_STEADY = r"cuPointerGetAttributes?|cuMemGetAddressRange"
+
+
+def settles(symbol: str) -> bool:
+    """Whether the driver must have all earlier work before this call, or its answer may come from before that work."""
+    effect = effect_of(symbol)
+    return effect != "none" and not re.match(f"({_STEADY}){ANY_VARIANT}", symbol)
 
 
 @cache

@@ -71,6 +71,8 @@ class Door:
     """How a symbol leaves our library.
 
     `kind`: `forward` (a jump to the real function), `gate` (a generated wrapper that marks its thread as inside),
+    `wait` (one that marks it as waiting for the GPU), `answer` (one that may know the answer already), `note` (one that
+    notes that answers change; both are jumps in all but form, and passed over where nothing is answered),
     `hook` (our body observes, the real function always runs), `override` (our body decides), `refuse` (an error is
     returned, the real function never runs), `absent` (not exported by us). `gated` tells whether a hook or override
     runs inside the gate. `status` is the CUresult of a refusal. `reason` is one line of plain English.

@@ -8,18 +8,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gen import abi, interposer
+from gen import abi, counted, interposer, kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS: dict[str, Callable[[], str]] = {
     "native/abi/cuda_driver.h": abi.cuda_driver_h,
     "native/abi/symbols.inc": abi.symbols_inc,
-    "native/interposer/generated/forward.S": interposer.forward_s,
+    "native/interposer/generated/counted.cpp": counted.counted_cpp,
+    "native/interposer/generated/directions.h": counted.directions_h,
+    "native/interposer/generated/entries.S": interposer.entries_s,
     "native/interposer/generated/hooks.h": interposer.hooks_h,
     "native/interposer/generated/real.h": interposer.real_h,
     "native/interposer/generated/symbols.cpp": interposer.symbols_cpp,
     "native/interposer/generated/symbols.h": interposer.symbols_h,
     "native/interposer/generated/wrappers.cpp": interposer.wrappers_cpp,
+    "src/torpor/profiling/calls.txt": counted.calls_txt,
+    "src/torpor/driver/ptx/blake3_sm75.ptx": kernels.blake3_sm75,
+    "src/torpor/driver/ptx/blake3_sm80.ptx": kernels.blake3_sm80,
 }
 
 

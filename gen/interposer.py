@@ -1,18 +1,26 @@
-"""Writes `native/interposer/generated/`: jumps, gate wrappers, the real driver's table, hook declarations."""
+"""Writes `native/interposer/generated/`: exported functions, gate wrappers, the driver's table, hook declarations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from api.doors import door_of
+from api.effects import effect_of, settles
+from api.hooks import DEFERRED
 from api.load import answers, functions
 from api.model import Door, Function
-from gen.text import BANNER, declared, passed
+from api.questions import QUESTIONS, SETS, changes_of
+from gen.text import BANNER, declared, parameter_name, passed
 
 HAND_WRITTEN = ("hook", "override")
+ANSWERS = ("answer", "note")
+SETTLE = "  if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;\n"
+FLUSH = "  torpor::vm::flush();\n"
+ENTRY_MARK = 0x10000
+"""Tells the resolver of an exported function from that of a slot; `prim/resolve.h` has it too."""
 
 
-def _ours() -> Iterator[tuple[int, Function, Door]]:
+def ours() -> Iterator[tuple[int, Function, Door]]:
     """The symbols that our library exports: index in the table, function, door."""
     index = 0
     for function in functions():
@@ -24,16 +32,16 @@ def _ours() -> Iterator[tuple[int, Function, Door]]:
 
 def symbols_h() -> str:
     """`generated/symbols.h`: one enumerator per exported symbol, and the tables that `symbols.cpp` fills."""
-    names = "".join(f"  {function.name},\n" for _, function, _ in _ours())
+    names = "".join(f"  {function.name},\n" for _, function, _ in ours())
     return (
         f'{BANNER}#pragma once\n\n#include <cstdint>\n\n#include "../../abi/cuda_driver.h"\n\nnamespace torpor {{\n\n'
         f"// Every entry point that the interposer exports, in strcmp order of its name.\n"
         f"enum class Symbol : std::uint16_t {{\n{names}  kCount,\n}};\n"
         "inline constexpr std::uint32_t kSymbols = static_cast<std::uint32_t>(Symbol::kCount);\n\n"
         "// Names by index.\nextern const char* const kSymbolNames[kSymbols];\n\n"
-        "// Entry points with a body of ours; the others are handed out as the real driver's.\n"
-        "struct Wrapped {\n  Symbol symbol;\n  void* entry;\n};\n"
-        "extern const Wrapped kWrapped[];\nextern const std::uint32_t kWrappedCount;\n\n"
+        "// Our body of each entry point; null where the real function is all there is.\n"
+        "struct Body {\n  void* function;\n  bool answers;  // of use only where questions are answered\n};\n"
+        "extern const Body kBodies[kSymbols];\n\n"
         "// What cuGetProcAddress picks from version `since` on; kCount where that stream mode has no entry point.\n"
         "struct Answer {\n  const char* base;\n  int since;\n  Symbol symbol;\n  Symbol per_thread;\n};\n"
         "// In strcmp order of the base, oldest version first.\n"
@@ -43,16 +51,23 @@ def symbols_h() -> str:
 
 def symbols_cpp() -> str:
     """`generated/symbols.cpp`: the tables declared in `symbols.h`."""
-    ours = {function.name for _, function, _ in _ours()}
-    names = "".join(f'    "{function.name}",\n' for _, function, _ in _ours())
-    wrapped = "".join(
-        f"    {{Symbol::{function.name}, reinterpret_cast<void*>(&::{function.name})}},\n"
-        for _, function, door in _ours()
+    known = {function.name for _, function, _ in ours()}
+    names = "".join(f'    "{function.name}",\n' for _, function, _ in ours())
+    bodies = "".join(
+        "    {nullptr, false},\n"
+        if door.kind == "forward"
+        else f"    {{reinterpret_cast<void*>(&torpor_body_{function.name}), {str(door.kind in ANSWERS).lower()}}},\n"
+        for _, function, door in ours()
+    )
+
+    declarations = "".join(
+        f"CUresult torpor_body_{function.name}({declared(function)});\n"
+        for _, function, door in ours()
         if door.kind != "forward"
     )
 
     def enumerator(symbol: str) -> str:
-        return f"Symbol::{symbol if symbol in ours else 'kCount'}"
+        return f"Symbol::{symbol if symbol in known else 'kCount'}"
 
     rows = "".join(
         f'    {{"{base}", {row.since}, {enumerator(row.symbol)}, {enumerator(row.per_thread)}}},\n'
@@ -60,69 +75,112 @@ def symbols_cpp() -> str:
         for row in entries
     )
     return (
-        f'{BANNER}#include "symbols.h"\n\n#include <iterator>\n\nnamespace torpor {{\n\n'
+        f'{BANNER}#include "symbols.h"\n\n#include <iterator>\n\nextern "C" {{\n{declarations}}}\n\n'
+        "namespace torpor {\n\n"
         f"const char* const kSymbolNames[kSymbols] = {{\n{names}}};\n\n"
-        f"const Wrapped kWrapped[] = {{\n{wrapped}}};\nconst std::uint32_t kWrappedCount = std::size(kWrapped);\n\n"
+        f"const Body kBodies[kSymbols] = {{\n{bodies}}};\n\n"
         f"const Answer kAnswers[] = {{\n{rows}}};\nconst std::uint32_t kAnswerCount = std::size(kAnswers);\n\n"
         "}  // namespace torpor\n"
     )
 
 
-def forward_s() -> str:
-    """`generated/forward.S`: the table of real addresses, a resolver per slot, and the pure forwards."""
-    slots, stubs, jumps = [], [], []
-    for index, function, door in _ours():
+def entries_s() -> str:
+    """`generated/entries.S`: the exported functions, the tables that they go by, and the stubs that count."""
+    slots, entries, exported, counting, stubs, bodies = [], [], [], [], [], []
+    for index, function, _ in ours():
         slots.append(f"    .quad .Lresolve_{index}\n")
-        stubs.append(f"    STUB {index}\n")
-        if door.kind == "forward":
-            jumps.append(f"    FORWARD {function.name} {index}\n")
+        entries.append(f"    .quad .Lenter_{index}\n")
+        exported.append(f"    .quad {function.name}\n")
+        counting.append(f"    .quad .Lcount_{index}\n")
+        stubs.append(f"    STUBS {index}\n")
+        bodies.append(f"    ENTRY {function.name} {index}\n")
+    tables = "".join(
+        f"""
+    .section {section}, "aw", @progbits
+    .p2align 6
+    .globl {name}
+    .hidden {name}
+    .type {name}, @object
+{name}:
+{"".join(rows)}    .size {name}, . - {name}
+"""
+        for name, section, rows in (
+            ("torpor_real_slots", ".data.rel.torpor_slots", slots),
+            ("torpor_entries", ".data.rel.torpor_entries", entries),
+            ("torpor_targets", ".data.rel.torpor_targets", entries),
+            ("torpor_exported", ".data.rel.ro.torpor_exported", exported),
+            ("torpor_counting", ".data.rel.ro.torpor_counting", counting),
+        )
+    )
     return f"""{BANNER}
 /*
- * torpor_real_slots[i] holds the real driver's address of symbol i. Until the first call it holds a resolver, which
- * keeps every argument register, has the real library opened, and goes on to the real function: argument lists,
- * stack arguments and return values pass through untouched, whatever the signature.
+ * An exported function is a jump to torpor_entries[i]: at first a resolver, which keeps every argument register and has
+ * the real library opened; then torpor_targets[i], which is our body of the symbol or the real function; and while
+ * calls are counted the stub torpor_counting[i], which adds one in the thread's own table and goes on to the target. So
+ * argument lists, stack arguments and return values pass through untouched, whatever the signature.
+ * torpor_real_slots[i] holds the real driver's address of symbol i, a resolver before.
  */
     .hidden torpor_resolve_entry
+    .hidden torpor_first_count_entry
+    .hidden torpor_counts
 
-.macro STUB index
+.macro STUBS index
 .Lresolve_\\index:
     endbr64
     pushq $\\index
     .cfi_adjust_cfa_offset 8
     jmp torpor_resolve_entry
     .cfi_adjust_cfa_offset -8
+.Lenter_\\index:
+    endbr64
+    pushq $(\\index + {ENTRY_MARK})
+    .cfi_adjust_cfa_offset 8
+    jmp torpor_resolve_entry
+    .cfi_adjust_cfa_offset -8
+.Lfirst_\\index:
+    pushq $\\index
+    .cfi_adjust_cfa_offset 8
+    jmp torpor_first_count_entry
+    .cfi_adjust_cfa_offset -8
+    .p2align 4
+.Lcount_\\index:
+    endbr64
+    movq torpor_counts@gottpoff(%rip), %r11
+    movq %fs:(%r11), %r11
+    testq %r11, %r11
+    jz .Lfirst_\\index
+    incq 8 * \\index(%r11)
+    jmp *(torpor_targets + 8 * \\index)(%rip)
 .endm
 
-.macro FORWARD name index
+.macro ENTRY name index
     .p2align 4
     .globl \\name
     .type \\name, @function
 \\name:
     .cfi_startproc
     endbr64
-    jmp *(torpor_real_slots + 8 * \\index)(%rip)
+    jmp *(torpor_entries + 8 * \\index)(%rip)
     .cfi_endproc
     .size \\name, . - \\name
 .endm
-
-    .section .data.rel.torpor_slots, "aw", @progbits
-    .p2align 6
-    .globl torpor_real_slots
-    .hidden torpor_real_slots
-    .type torpor_real_slots, @object
-torpor_real_slots:
-{"".join(slots)}    .size torpor_real_slots, . - torpor_real_slots
-
+{tables}
     .text
-    .type torpor_resolvers, @function
-torpor_resolvers:
+    .type torpor_stubs, @function
+torpor_stubs:
     .cfi_startproc
 {"".join(stubs)}    .cfi_endproc
-    .size torpor_resolvers, . - torpor_resolvers
+    .size torpor_stubs, . - torpor_stubs
 
-{"".join(jumps)}
+{"".join(bodies)}
     .section .note.GNU-stack, "", @progbits
 """
+
+
+def _settle(symbol: str) -> str:
+    if symbol in DEFERRED or not settles(symbol):
+        return ""
+    return FLUSH if effect_of(symbol) == "destroys" else SETTLE
 
 
 def _call(function: Function) -> str:
@@ -130,26 +188,100 @@ def _call(function: Function) -> str:
 
 
 def wrappers_cpp() -> str:
-    """`generated/wrappers.cpp`: exported bodies of everything that is not a pure forward."""
+    """`generated/wrappers.cpp`: our bodies of everything that is not a pure forward."""
+    headers = (
+        "../arena/pools.h",
+        "../gate/gate.h",
+        "../hooks/residual.h",
+        "../vm/answers.h",
+        "../vm/loss.h",
+        "../vm/policy.h",
+        "../vm/settle.h",
+        "hooks.h",
+        "real.h",
+    )
+    includes = "".join(f'#include "{header}"\n' for header in headers)
     parts = [
-        f'{BANNER}#include "../gate/gate.h"\n#include "hooks.h"\n#include "real.h"\n\n'
-        'using torpor::gate::Scope;\n\nextern "C" {\n\n#pragma GCC visibility push(default)\n'
+        f"{BANNER}#include <type_traits>\n\n{includes}\n"
+        "using torpor::gate::Scope;\nusing torpor::gate::Waiting;\nusing torpor::vm::noticed;\n"
+        "using torpor::Symbol;\nusing torpor::vm::Group;\n\n"
+        "namespace {\n\n// A number, enumerator or handle as a word.\ntemplate <typename Value>\n"
+        "std::uint64_t word(Value value) {\n  if constexpr (std::is_pointer_v<Value>) {\n"
+        "    return reinterpret_cast<std::uint64_t>(value);\n  } else {\n"
+        "    return static_cast<std::uint64_t>(value);\n  }\n}\n\n}  // namespace\n\n"
+        'extern "C" {\n'
     ]
-    for _, function, door in _ours():
+    for _, function, door in ours():
         if door.kind == "forward":
             continue
-        scope = f'  const Scope inside("{function.name}");\n'
-        if door.kind in HAND_WRITTEN:
-            scope = scope if door.gated else ""
-            body = f"{scope}  return torpor_hook_{function.name}({passed(function)});"
+        if door.kind == "answer":
+            body = _answer(function)
+        elif function.name in SETS:
+            body = _set(function)
         elif door.kind == "refuse":
             body = f"  return {door.status};"
         else:
-            body = f"{scope}  return {_call(function)};"
+            body = _wrapped(function, door)
         params = declared(function) if door.kind != "refuse" else _unnamed(function)
-        parts.append(f"\n// {door.kind}: {door.reason}\nCUresult {function.name}({params}) {{\n{body}\n}}\n")
-    parts.append('\n#pragma GCC visibility pop\n\n}  // extern "C"\n')
+        head = f"CUresult torpor_body_{function.name}({params})"
+        parts.append(f"\n// {door.kind}: {door.reason}\n{head} {{\n{body}\n}}\n")
+    parts.append('\n}  // extern "C"\n')
     return "".join(parts)
+
+
+def _wrapped(function: Function, door: Door) -> str:
+    """The body of a wrapper that makes the call: ours where there is one, else the driver's."""
+    waits = effect_of(function.name) == "waits"
+    presence = "Waiting waiting" if waits else "Scope inside"
+    inside = door.gated or door.kind in ("gate", "wait")
+    lines = [f'  const {presence}("{function.name}");\n'] if inside else []
+    real = f"noticed({_call(function)})"
+    call = f"noticed(torpor_hook_{function.name}({passed(function)}))" if door.kind in HAND_WRITTEN else real
+    lines.append(_settle(function.name))
+    groups = ", ".join(f"Group::{group}" for group in changes_of(function.name))
+    if function.name in DEFERRED and door.gated and not groups:  # the common case without a detour
+        lines.append(f"  if (torpor::vm::is_off()) [[likely]] return {real};\n")
+    if door.kind == "wait":
+        return _then_after_wait(lines, call)
+    if not groups:
+        return "".join(lines) + f"  return {call};"
+    changed = f"  torpor::vm::changed<{groups}>();\n"
+    return "".join(lines) + f"{changed}  const CUresult result = {call};\n{changed}  return result;"
+
+
+def _then_after_wait(lines: list[str], call: str) -> str:
+    """A wait for the GPU; what may be done after it is done outside of it."""
+    inside = "".join("  " + line for line in lines)
+    after = "  torpor::arena::pools::after_wait();\n  return result;"
+    return f"  CUresult result;\n  {{\n{inside}    result = {call};\n  }}\n{after}"
+
+
+def _answer(function: Function) -> str:
+    """The body of a question: what it is asked with, and where its results go."""
+    params = function.params or ()
+    results = [parameter_name(param) for param in params if "*" in param]
+    asked = [parameter_name(param) for param in params if "*" not in param]
+    words = ", ".join(f"word({name})" for name in asked)
+    groups = ", ".join(f"Group::{group}" for group in QUESTIONS[function.name])
+    told = "".join(f", {name}" for name in results)
+    unknown = ""
+    if "capture" in QUESTIONS[function.name]:  # a stream joins a capture by calls that change nothing otherwise
+        unknown = f"  if (torpor::captures_unclear()) [[unlikely]] return {_call(function)};\n"
+    return (
+        f"{unknown}  return torpor::vm::answer<Symbol::{function.name}, {groups}>(\n"
+        f"      torpor::vm::asked_with({words}), [&] {{ return {_call(function)}; }}{told});"
+    )
+
+
+def _set(function: Function) -> str:
+    """The body of a call that sets what a question asks for."""
+    question = SETS[function.name]
+    groups = ", ".join(f"Group::{group}" for group in QUESTIONS[question])
+    (value,) = [parameter_name(param) for param in function.params or ()]
+    return (
+        f"  return torpor::vm::set_unless_set<Symbol::{question}, {groups}>(\n"
+        f"      word({value}), [&] {{ return noticed({_call(function)}); }});"
+    )
 
 
 def _unnamed(function: Function) -> str:
@@ -160,7 +292,7 @@ def real_h() -> str:
     """`generated/real.h`: the real driver as typed inline functions."""
     parts = [
         f'{BANNER}#pragma once\n\n#include "symbols.h"\n\n'
-        "// Resolved addresses; see forward.S.\n"
+        "// Resolved addresses; see entries.S.\n"
         'extern "C" __attribute__((visibility("hidden"))) void* torpor_real_slots[];\n\n'
         "// The real driver, past the gate and past our own bodies. Each function may be called at any time from any\n"
         "// thread; the first call opens the real library. Without one, every call returns CUDA_ERROR_NO_DEVICE; a\n"
@@ -171,7 +303,7 @@ def real_h() -> str:
         "inline void* address(Symbol symbol) {\n"
         "  return __atomic_load_n(&torpor_real_slots[static_cast<std::uint32_t>(symbol)], __ATOMIC_RELAXED);\n}\n"
     ]
-    for _, function, _ in _ours():
+    for _, function, _ in ours():
         if function.params is None:
             continue
         params = declared(function)
@@ -188,7 +320,7 @@ def hooks_h() -> str:
     """`generated/hooks.h`: declarations of the hand-written bodies."""
     lines = "".join(
         f"CUresult torpor_hook_{function.name}({declared(function)});\n"
-        for _, function, door in _ours()
+        for _, function, door in ours()
         if door.kind in HAND_WRITTEN
     )
     return (
