@@ -8,6 +8,7 @@
 
 #include "../generated/real.h"
 #include "../hooks/residual.h"
+#include "../vm/loss.h"
 
 namespace torpor::arena {
 namespace {
@@ -63,18 +64,24 @@ std::optional<CUresult> Arena::allocate(std::uint64_t size, CUdeviceptr& out) {
     result = probe_capture(context);
     if (result != CUDA_SUCCESS) return result;
   }
+  if (vm::context_was_lost()) {  // a slab may have room, but the context not
+    CUdeviceptr probe = 0;
+    result = real::cuMemAlloc_v2(&probe, 1);
+    if (result != CUDA_SUCCESS) return result;
+    real::cuMemFree_v2(probe);
+  }
 
   CUdeviceptr address = 0;
   const auto attempt = [&] {
     return size > kLargestSmall ? allocate_block(*memory, size, address) : allocate_small(*memory, size, address);
   };
   result = attempt();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && (release_parked() | release_spares())) result = attempt();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && release_unused()) result = attempt();
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   if (result != CUDA_SUCCESS) return std::nullopt;
 
-  const std::lock_guard guard(lock_);
-  allocations_.emplace(address, Allocation{address, size, next_id_++, context.id, context.handle, context.device});
+  enter({.address = address, .size = size, .id = 0, .owner = context.id, .context = context.handle, .device = context.device,
+         .opens = 0, .pool = nullptr});
   out = address;
   return CUDA_SUCCESS;
 }
@@ -88,7 +95,7 @@ CUresult Arena::place(DeviceMemory& memory, std::uint64_t size, Block& out) {
   out.address = *address;
   CUresult result = memory.create(out.size, out.handle);
   if (result == CUDA_SUCCESS) {
-    result = map(out.address, out.size, out.handle, peers_.access(out.device));
+    result = map(out.address, out.size, out.handle, access(out));
     if (result == CUDA_SUCCESS) return result;
     real::cuMemRelease(out.handle);
   }
@@ -105,6 +112,33 @@ CUresult Arena::allocate_block(DeviceMemory& memory, std::uint64_t size, CUdevic
   const std::lock_guard guard(lock_);
   blocks_.emplace(out, std::move(block));
   return CUDA_SUCCESS;
+}
+
+CUresult Arena::make_pool_block(int device_ordinal, std::uint64_t size, const std::vector<int>& readers, CUdeviceptr& out) {
+  const std::shared_lock structure(structure_);
+  auto block = std::make_unique<Block>();
+  block->pooled = true;
+  block->readers = readers;
+  const CUresult result = place(*device(device_ordinal), size, *block);
+  if (result != CUDA_SUCCESS) return result;
+  out = block->address;
+  const std::lock_guard guard(lock_);
+  blocks_.emplace(out, std::move(block));
+  return CUDA_SUCCESS;
+}
+
+void Arena::enter(Allocation fresh) {
+  const std::lock_guard guard(lock_);
+  fresh.id = next_id_++;
+  allocations_.emplace(fresh.address, fresh);
+}
+
+bool Arena::forget(const Allocation& allocation) {
+  const std::lock_guard guard(lock_);
+  const auto found = allocations_.find(allocation.address);
+  if (found == allocations_.end() || found->second.id != allocation.id) return false;
+  allocations_.erase(found);
+  return true;
 }
 
 std::optional<Allocation> Arena::find(CUdeviceptr inside) const {

@@ -15,33 +15,44 @@
 #include <vector>
 
 #include "../../abi/cuda_driver.h"
+#include "backing.h"
 #include "contexts.h"
 #include "device_memory.h"
 #include "peers.h"
 #include "ranges.h"
+#include "shared_name.h"
 
 namespace torpor::arena {
 
-// One handle mapped at one address. `slab` is null when a single allocation owns the block.
-struct Block {
+// One handle mapped at one address, which is kept while the memory is away. `slab` is null when a single allocation owns
+// the block.
+struct Block : Backing {
   CUdeviceptr address = 0;
-  std::uint64_t size = 0;
-  int device = 0;
-  CUmemGenericAllocationHandle handle = 0;
-  bool imported = false;  // came back from outside: the driver will not export it again
-  bool exported = false;  // a descriptor left since the gate closed
-  bool away = false;      // unmapped and released; the address is kept
+  std::uint64_t id = 0;               // of this process, never used twice
   std::unique_ptr<Ranges> slab;
+  std::optional<SharedName> opened;   // whose block it is, when another process made it
+  std::uint32_t opened_parts = 0;     // allocations of ours in such a block
+  std::vector<int> readers;           // further devices that may reach it
+  bool pooled = false;                // pools.h knows which parts are in use
 };
 
-// What the program got from cuMemAlloc.
+// What the program got from cuMemAlloc, from a pool, or from opening another process's allocation.
 struct Allocation {
   CUdeviceptr address = 0;
   std::uint64_t size = 0;      // as asked for
   std::uint64_t id = 0;        // never used twice
-  std::uint64_t owner = 0;     // contexts::Context::id
+  std::uint64_t owner = 0;     // contexts::Context::id; zero where the memory outlives every context
   CUcontext context = nullptr;
   int device = 0;
+  std::uint32_t opens = 0;     // how often it was opened; zero for memory of our own
+  CUmemoryPool pool = nullptr;
+};
+
+// Where an allocation lies in its block, for another process to find it.
+struct SharedPart {
+  SharedName name;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
 };
 
 class Arena {
@@ -62,6 +73,16 @@ class Arena {
   // released later. False when it has been freed meanwhile.
   bool release(const Allocation& allocation);
 
+  // For pools.h: blocks without anything in them, opened to `readers`, and parts of them as allocations.
+  CUresult make_pool_block(int device, std::uint64_t size, const std::vector<int>& readers, CUdeviceptr& out);
+  CUresult open_pool_block(CUdeviceptr address, int device);
+  void release_pool_block(CUdeviceptr address);
+  void enter(Allocation fresh);
+  // False when it has been freed meanwhile.
+  bool forget(const Allocation& allocation);
+  // Gives back whatever is held and not in use; false when nothing was.
+  bool release_unused();
+
   // Releases what a destroyed context owned, and forgets its peers.
   void context_gone(const contexts::Context& context);
 
@@ -73,12 +94,30 @@ class Arena {
   // cuMemFree; a refusal ends the capture.
   CUresult probe_capture(const contexts::Context& context);
 
+  // Makes the allocation's block one that other processes of the job can open.
+  CUresult share(const Allocation& allocation, SharedPart& out);
+  // What a peer needs for opening it: a descriptor, the block's size and its device. Empty when that block is gone. The
+  // caller holds a ForkHold.
+  Descriptor shared_descriptor(std::uint64_t block_id, std::uint64_t& size, int& device) const;
+  // The address of a peer's allocation that is open already, opened once more.
+  std::optional<CUdeviceptr> open_again(const SharedPart& part);
+  // Maps a peer's block, unless it is mapped by now, and opens the allocation in it. The caller holds a ForkHold.
+  CUresult open(const SharedPart& part, const Descriptor& descriptor, std::uint64_t block_size, int block_device,
+                CUdeviceptr& out);
+  // Gives up one opening; the mapping goes with the last. False when the address was not opened.
+  bool close(CUdeviceptr address);
+
+  // The addresses of a device; null for no device's ordinal.
+  DeviceMemory* device(int ordinal);
+
  private:
   friend class Handover;
   using Blocks = std::map<CUdeviceptr, std::unique_ptr<Block>>;
 
-  DeviceMemory* device(int ordinal);
   CUresult place(DeviceMemory& memory, std::uint64_t size, Block& out);
+  std::vector<CUmemAccessDesc> access(const Block& block) const;
+  Block* opened_block(const SharedName& name);
+  CUdeviceptr open_part(Block& block, const SharedPart& part, const contexts::Context& context);
   CUresult allocate_block(DeviceMemory& memory, std::uint64_t size, CUdeviceptr& out);
   CUresult allocate_small(DeviceMemory& memory, std::uint64_t size, CUdeviceptr& out);
   std::optional<CUdeviceptr> take_from_slabs(int device, std::uint64_t size);

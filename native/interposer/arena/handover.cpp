@@ -1,8 +1,15 @@
 #include "handover.h"
 
+#include <algorithm>
+#include <functional>
+#include <span>
+
 #include "../generated/real.h"
+#include "../prim/fork_hold.h"
 #include "arena.h"
-#include "replace.h"
+#include "pools.h"
+#include "program_memory.h"
+#include "stand_ins.h"
 
 namespace torpor::arena {
 namespace {
@@ -17,36 +24,111 @@ std::string hexadecimal(std::uint64_t value) {
   return "0x" + out;
 }
 
-bool fail(Failure& failure, CUresult code, const char* what, const Block& block) {
-  failure.code = code;
-  failure.message = std::string(what) + " the block at " + hexadecimal(block.address) + " (" +
-                    std::to_string(block.size) + " bytes, device " + std::to_string(block.device) + ") failed";
-  return false;
-}
-
 bool refuse(Failure& failure, std::string message) {
   failure.code = CUDA_SUCCESS;
   failure.message = std::move(message);
   return false;
 }
 
+// A block of the arena or memory of the program's, as the handover treats both.
+struct Item {
+  std::uint64_t address = 0;  // or the program's handle
+  Backing* backing = nullptr;
+  std::function<CUresult(CUmemGenericAllocationHandle)> map_all;
+  std::function<CUresult()> unmap_all;
+
+  CUresult remap(CUmemGenericAllocationHandle fresh) const {
+    CUresult result = unmap_all();
+    if (result != CUDA_SUCCESS) return result;
+    result = map_all(fresh);
+    if (result != CUDA_SUCCESS) map_all(backing->handle);
+    return result;
+  }
+};
+
+bool fail(Failure& failure, CUresult code, const char* what, const Item& item) {
+  failure.code = code;
+  failure.message = std::string(what) + (ProgramMemory::is_ours(item.address) ? " the memory with handle " : " the block at ") +
+                    hexadecimal(item.address) + " (" + std::to_string(item.backing->size) + " bytes, device " +
+                    std::to_string(item.backing->device) + ") failed";
+  return false;
+}
+
+Item item_of(Block& block, std::vector<CUmemAccessDesc> access) {
+  return {block.address, &block,
+          [&block, access = std::move(access)](CUmemGenericAllocationHandle handle) {
+            return map(block.address, block.size, handle, access);
+          },
+          [&block] { return real::cuMemUnmap(block.address, block.size); }};
+}
+
+Item item_of(const ProgramMemory::Shared& memory) {
+  return {memory->id, memory.get(),
+          [memory](CUmemGenericAllocationHandle handle) { return ProgramMemory::get()->map_all(*memory, handle); },
+          [memory] { return ProgramMemory::get()->unmap_all(*memory); }};
+}
+
+// Numbers of the program that lead to /dev/null while the memory is away. Of the control thread.
+std::vector<StandIn>& stand_ins() {
+  static auto* const instance = new std::vector<StandIn>;
+  return *instance;
+}
+
+// Descriptors of what is shared, to tell which of the program's numbers lead there.
+class SharedFiles {
+ public:
+  explicit SharedFiles(const std::vector<Item>& items) {
+    copies_.reserve(items.size());
+    for (const Item& item : items) {
+      if (!item.backing->shared) continue;
+      copies_.push_back(item.backing->kept.duplicate());
+      files_.push_back({item.address, &copies_.back()});
+    }
+  }
+  // Once the driver has let go of its own descriptors.
+  void put() const { stand_ins() = put_stand_ins(files_); }
+
+ private:
+  ForkHold hold_;
+  std::vector<Descriptor> copies_;
+  std::vector<SharedFile> files_;
+};
+
+void count(const Backing& backing, Totals& out) {
+  ++out.count;
+  out.bytes += backing.size;
+  out.largest = std::max(out.largest, backing.size);
+  out.imported += backing.imported ? 1 : 0;
+  out.away += backing.away ? 1 : 0;
+  out.kept += backing.exported || backing.away ? 0 : 1;
+  out.unshareable += backing.away || backing.shareable() ? 0 : 1;
+}
+
 }  // namespace
 
 bool Handover::enabled() { return Arena::get() != nullptr; }
+
+// In the order of the protocol: ascending addresses, and handles are greater than any address.
+template <typename Visit>
+bool Handover::each_item(Arena& arena, Visit visit) {
+  for (const auto& [address, block] : arena.blocks_) {
+    if (!visit(item_of(*block, arena.access(*block)))) return false;
+  }
+  for (const ProgramMemory::Shared& memory : ProgramMemory::get()->all()) {
+    if (!visit(item_of(memory))) return false;
+  }
+  return true;
+}
 
 Totals Handover::totals() {
   Totals out;
   Arena* const arena = Arena::get();
   if (arena == nullptr) return out;
-  const std::lock_guard guard(arena->lock_);
-  for (const auto& [address, block] : arena->blocks_) {
-    ++out.count;
-    out.bytes += block->size;
-    out.largest = std::max(out.largest, block->size);
-    out.imported += block->imported ? 1 : 0;
-    out.away += block->away ? 1 : 0;
-    out.kept += block->exported || block->away ? 0 : 1;
+  {
+    const std::lock_guard guard(arena->lock_);
+    for (const auto& [address, block] : arena->blocks_) count(*block, out);
   }
+  for (const ProgramMemory::Shared& memory : ProgramMemory::get()->all()) count(*memory, out);
   return out;
 }
 
@@ -55,8 +137,12 @@ void Handover::settle() {
   if (arena == nullptr) return;
   arena->release_parked();
   arena->release_spares();
+  pools::settle();
   const std::lock_guard guard(arena->lock_);
-  for (const auto& [address, block] : arena->blocks_) block->exported = false;
+  each_item(*arena, [](const Item& item) {
+    item.backing->exported = false;
+    return true;
+  });
 }
 
 bool Handover::export_blocks(std::uint64_t first, std::uint64_t count, std::vector<BlockRecord>& records,
@@ -65,26 +151,29 @@ bool Handover::export_blocks(std::uint64_t first, std::uint64_t count, std::vect
   if (arena == nullptr) return true;
   const std::unique_lock structure(arena->structure_);
   std::uint64_t index = 0;
-  for (const auto& [address, block] : arena->blocks_) {
-    if (index++ < first) continue;
-    if (records.size() == count) break;
-    if (block->imported) {
-      const CUresult result =
-          replace_by_copy(*block, *arena->device(block->device), arena->peers_.access(block->device));
+  return each_item(*arena, [&](const Item& item) {
+    Backing& backing = *item.backing;
+    if (index++ < first || records.size() == count) return true;
+    if (!backing.shareable()) {
+      return refuse(failure, "the program closed the descriptor of memory that it shares with another process (" +
+                                 hexadecimal(item.address) + ")");
+    }
+    if (backing.imported && !backing.kept.intact()) {
+      const CUresult result = replace_by_copy(backing, *arena->device(backing.device),
+                                              [&item](auto fresh) { return item.remap(fresh); });
       if (result != CUDA_SUCCESS) {
-        failure.bytes_needed = block->size;
-        return fail(failure, result, "making a copy that can be exported of", *block);
+        failure.bytes_needed = backing.size;
+        return fail(failure, result, "making a copy that can be exported of", item);
       }
     }
-    int fd = -1;
-    const CUresult result = real::cuMemExportToShareableHandle(&fd, block->handle,
-                                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    if (result != CUDA_SUCCESS) return fail(failure, result, "exporting", *block);
-    descriptors.emplace_back(fd);
-    records.push_back({address, block->size, block->device, 0, 0});
-    block->exported = true;
-  }
-  return true;
+    Descriptor descriptor;
+    const CUresult result = export_backing(backing, descriptor);
+    if (result != CUDA_SUCCESS) return fail(failure, result, "exporting", item);
+    descriptors.push_back(std::move(descriptor));
+    records.push_back({item.address, backing.size, backing.device, backing.shared ? BlockRecord::kShared : 0, 0});
+    backing.exported = true;
+    return true;
+  });
 }
 
 bool Handover::release_all(Moved& moved, Failure& failure) {
@@ -92,28 +181,28 @@ bool Handover::release_all(Moved& moved, Failure& failure) {
   Arena* const arena = Arena::get();
   if (arena == nullptr) return true;
   const std::unique_lock structure(arena->structure_);
-  std::vector<Block*> unmapped;
-  for (const auto& [address, block] : arena->blocks_) {
-    const CUresult result = real::cuMemUnmap(address, block->size);
-    if (result != CUDA_SUCCESS) {
-      fail(failure, result, "unmapping", *block);
-      // Nothing is released yet, so what was unmapped can be mapped again.
-      for (Block* const each : unmapped) {
-        const CUresult again = map(each->address, each->size, each->handle, arena->peers_.access(each->device));
-        if (again != CUDA_SUCCESS) fail(failure, again, "unmapping failed, and mapping again", *each);
-      }
-      return false;
+  std::vector<Item> unmapped;
+  const bool all = each_item(*arena, [&](const Item& item) {
+    const CUresult result = item.unmap_all();
+    if (result != CUDA_SUCCESS) return fail(failure, result, "unmapping", item);
+    unmapped.push_back(item);
+    return true;
+  });
+  if (!all) {
+    // Nothing is released yet, so what was unmapped can be mapped again.
+    for (const Item& item : unmapped) {
+      const CUresult again = item.map_all(item.backing->handle);
+      if (again != CUDA_SUCCESS) fail(failure, again, "unmapping failed, and mapping again", item);
     }
-    unmapped.push_back(block.get());
+    return false;
   }
-  for (Block* const block : unmapped) {
-    real::cuMemRelease(block->handle);
-    block->handle = 0;
-    block->away = true;
-    block->imported = false;
+  const SharedFiles shared(unmapped);
+  for (const Item& item : unmapped) {
+    release_backing(*item.backing);
     ++moved.blocks;
-    moved.bytes += block->size;
+    moved.bytes += item.backing->size;
   }
+  shared.put();
   return true;
 }
 
@@ -121,27 +210,21 @@ bool Handover::take_back(const BlockRecord& record, const Descriptor& descriptor
   Arena* const arena = Arena::get();
   if (arena == nullptr) return refuse(failure, "this process has no arena");
   const std::unique_lock structure(arena->structure_);
-  const auto found = arena->blocks_.find(record.address);
-  if (found == arena->blocks_.end()) return refuse(failure, "no block at " + hexadecimal(record.address));
-  Block& block = *found->second;
-  if (block.size != record.size || block.device != record.device || !block.away) {
+  Item item;
+  if (ProgramMemory::is_ours(record.address)) {
+    if (const auto memory = ProgramMemory::get()->movable(record.address)) item = item_of(memory);
+  } else if (const auto found = arena->blocks_.find(record.address); found != arena->blocks_.end()) {
+    item = item_of(*found->second, arena->access(*found->second));
+  }
+  if (item.backing == nullptr) return refuse(failure, "no block at " + hexadecimal(record.address));
+  Backing& backing = *item.backing;
+  if (backing.size != record.size || backing.device != record.device || !backing.away) {
     return refuse(failure, "the block at " + hexadecimal(record.address) +
-                               (block.away ? " has another size or device" : " is not away"));
+                               (backing.away ? " has another size or device" : " is not away"));
   }
-  CUmemGenericAllocationHandle handle = 0;
-  void* const os_handle = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.get()));
-  CUresult result =
-      real::cuMemImportFromShareableHandle(&handle, os_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (result != CUDA_SUCCESS) return fail(failure, result, "importing", block);
-  result = map(block.address, block.size, handle, arena->peers_.access(block.device));
-  if (result != CUDA_SUCCESS) {
-    real::cuMemRelease(handle);
-    return fail(failure, result, "mapping", block);
-  }
-  block.handle = handle;
-  block.imported = true;
-  block.away = false;
-  block.exported = false;
+  const CUresult result = import_backing(backing, descriptor, item.map_all);
+  if (result != CUDA_SUCCESS) return fail(failure, result, "taking back", item);
+  replace_stand_ins(stand_ins(), item.address, descriptor);
   return true;
 }
 

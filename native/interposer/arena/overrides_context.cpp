@@ -1,28 +1,46 @@
 // Observes the life of contexts: their memory goes with them, and a freeze waits for each.
 #include "../generated/hooks.h"
 #include "../generated/real.h"
+#include "../managed/host_backed.h"
+#include "../share/events.h"
+#include "../vm/forget.h"
+#include "../vm/pinned.h"
 #include "arena.h"
 #include "contexts.h"
 #include "guarded.h"
+#include "pools.h"
 
 namespace torpor::arena {
 namespace {
 
-CUresult after_creation(CUresult result, const CUcontext* context) {
-  if (result == CUDA_SUCCESS) contexts::created(*context);
+CUresult after_creation(CUresult result, const CUcontext* context, CUdevice device) {
+  if (result != CUDA_SUCCESS) return result;
+  contexts::created(*context);
+  vm::on_device(device);
   return result;
+}
+
+void after_end(const contexts::Context& context) {
+  vm::forgive(context.handle);
+  vm::pinned::forget_context(context.handle);
+  share::events::context_gone(context.handle);
+  managed::context_gone(context);
+  if (Arena* const arena = Arena::get()) arena->context_gone(context);
 }
 
 // The entry goes first: once the driver has destroyed the context it may give the same handle to a new one.
 template <typename Destroy>
 CUresult destroying(CUcontext context, Destroy destroy) {
+  vm::forget_all();
+  pools::context_ends(context);
+  const auto no_questions = share::events::pause(context);
   const auto known = contexts::forget(context);
   const CUresult result = destroy();
   if (!known) return result;
   if (result != CUDA_SUCCESS) {
     contexts::restore(*known);
-  } else if (Arena* const arena = Arena::get()) {
-    arena->context_gone(*known);
+  } else {
+    after_end(*known);
   }
   return result;
 }
@@ -30,11 +48,13 @@ CUresult destroying(CUcontext context, Destroy destroy) {
 // `survives` tells, after the call, whether the primary context and its memory are still there.
 template <typename Call, typename Survives>
 CUresult ending_primary(CUdevice device, Call call, Survives survives) {
+  vm::forget_all();
+  const auto primary = contexts::on_device(device);
+  if (primary) pools::context_ends(primary->handle);
+  const auto no_questions = share::events::pause(primary ? primary->handle : nullptr);
   const CUresult result = call();
   if (result != CUDA_SUCCESS || survives()) return result;
-  const auto known = contexts::forget_primary(device);
-  Arena* const arena = Arena::get();
-  if (known && arena != nullptr) arena->context_gone(*known);
+  if (const auto known = contexts::forget_primary(device)) after_end(*known);
   return result;
 }
 
@@ -68,23 +88,23 @@ namespace arena_ = torpor::arena;
 namespace real = torpor::real;
 
 extern "C" CUresult torpor_hook_cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  return guarded([&] { return arena_::after_creation(real::cuCtxCreate(pctx, flags, dev), pctx); });
+  return guarded([&] { return arena_::after_creation(real::cuCtxCreate(pctx, flags, dev), pctx, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  return guarded([&] { return arena_::after_creation(real::cuCtxCreate_v2(pctx, flags, dev), pctx); });
+  return guarded([&] { return arena_::after_creation(real::cuCtxCreate_v2(pctx, flags, dev), pctx, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
                                                unsigned int flags, CUdevice dev) {
   return guarded(
-      [&] { return arena_::after_creation(real::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), pctx); });
+      [&] { return arena_::after_creation(real::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), pctx, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams,
                                                unsigned int flags, CUdevice dev) {
   return guarded(
-      [&] { return arena_::after_creation(real::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), pctx); });
+      [&] { return arena_::after_creation(real::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), pctx, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuCtxDestroy(CUcontext ctx) {

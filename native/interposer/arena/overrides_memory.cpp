@@ -3,6 +3,7 @@
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../hooks/residual.h"
+#include "../managed/host_backed.h"
 #include "arena.h"
 #include "guarded.h"
 
@@ -13,7 +14,16 @@ namespace {
 constexpr std::size_t kPitch = 512;
 
 // Runs inside the gate, but waits outside of it: a thread that waits for the GPU does not hold up a freeze.
+CUresult free_managed(const managed::Allocation& allocation, CUdeviceptr pointer) {
+  if (allocation.address != pointer) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult waited = active_captures() > 0 ? CUDA_SUCCESS : managed::wait(allocation);
+  if (waited != CUDA_SUCCESS) return waited;
+  const gate::Scope inside("cuMemFree_v2");
+  return managed::release(allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult free_memory(CUdeviceptr pointer) {
+  if (const auto host_backed = managed::find(pointer)) return free_managed(*host_backed, pointer);
   Arena* const arena = Arena::get();
   if (arena == nullptr) return real::cuMemFree_v2(pointer);
   std::optional<Allocation> allocation;
@@ -21,7 +31,7 @@ CUresult free_memory(CUdeviceptr pointer) {
     const gate::Scope inside("cuMemFree_v2");
     allocation = arena->find(pointer);
     if (!allocation) return arena->contains(pointer) ? CUDA_ERROR_INVALID_VALUE : real::cuMemFree_v2(pointer);
-    if (allocation->address != pointer) return CUDA_ERROR_INVALID_VALUE;
+    if (allocation->address != pointer || allocation->opens != 0) return CUDA_ERROR_INVALID_VALUE;
     CUcontext current = nullptr;
     CUresult result = real::cuCtxGetCurrent(&current);
     if (result != CUDA_SUCCESS) return result;
@@ -37,7 +47,10 @@ CUresult free_memory(CUdeviceptr pointer) {
       if (result != CUDA_SUCCESS) return result;
     }
   }
-  const CUresult waited = arena->wait_until_unused(*allocation);
+  const CUresult waited = [&] {
+    const gate::Waiting waiting("cuMemFree_v2");
+    return arena->wait_until_unused(*allocation);
+  }();
   if (waited != CUDA_SUCCESS) return waited;
   const gate::Scope inside("cuMemFree_v2");
   return arena->release(*allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -88,6 +101,11 @@ extern "C" CUresult torpor_hook_cuMemFree_v2(CUdeviceptr dptr) {
 
 extern "C" CUresult torpor_hook_cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   return guarded([&] {
+    if (const auto host_backed = torpor::managed::find(dptr)) {
+      if (pbase != nullptr) *pbase = host_backed->address;
+      if (psize != nullptr) *psize = host_backed->size;
+      return CUDA_SUCCESS;
+    }
     Arena* const arena = Arena::get();
     if (arena == nullptr) return real::cuMemGetAddressRange_v2(pbase, psize, dptr);
     const auto allocation = arena->find(dptr);

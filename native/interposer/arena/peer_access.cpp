@@ -1,8 +1,20 @@
 // Opening blocks to the devices of peers.
+#include <algorithm>
+
 #include "../generated/real.h"
 #include "arena.h"
 
 namespace torpor::arena {
+
+std::vector<CUmemAccessDesc> Arena::access(const Block& block) const {
+  std::vector<CUmemAccessDesc> out = peers_.access(block.device);
+  for (const int reader : block.readers) {
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [reader](const CUmemAccessDesc& each) { return each.location.id == reader; });
+    if (!known) out.push_back(access_for(reader, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+  }
+  return out;
+}
 
 // The structure lock is held exclusively, so no block comes or goes meanwhile.
 CUresult Arena::set_access(int device, const CUmemAccessDesc& access) {
@@ -12,6 +24,16 @@ CUresult Arena::set_access(int device, const CUmemAccessDesc& access) {
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult Arena::open_pool_block(CUdeviceptr address, int device) {
+  const std::unique_lock structure(structure_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end()) return CUDA_SUCCESS;
+  const CUmemAccessDesc access = access_for(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const CUresult result = real::cuMemSetAccess(address, found->second->size, &access, 1);
+  if (result == CUDA_SUCCESS) found->second->readers.push_back(device);
+  return result;
 }
 
 CUresult Arena::open_peer(const contexts::Context& from, const contexts::Context& to) {

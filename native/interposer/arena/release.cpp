@@ -4,6 +4,7 @@
 #include "../generated/real.h"
 #include "../hooks/residual.h"
 #include "arena.h"
+#include "pools.h"
 
 namespace torpor::arena {
 
@@ -16,14 +17,12 @@ CUresult Arena::wait_until_unused(const Allocation& allocation) const {
 
 bool Arena::release(const Allocation& allocation) {
   const bool park = active_captures() > 0;
-  {
+  if (!forget(allocation)) return false;
+  if (park) {
     const std::lock_guard guard(lock_);
-    const auto found = allocations_.find(allocation.address);
-    if (found == allocations_.end() || found->second.id != allocation.id) return false;
-    allocations_.erase(found);
-    if (park) parked_.push_back(allocation);
+    parked_.push_back(allocation);
+    return true;
   }
-  if (park) return true;
   dispose(allocation);
   release_parked();
   return true;
@@ -31,12 +30,14 @@ bool Arena::release(const Allocation& allocation) {
 
 // The caller has taken the allocation out of the index, so nobody else can come here with it.
 void Arena::dispose(const Allocation& allocation) {
+  if (allocation.pool != nullptr) return pools::returned(allocation);
   const std::shared_lock structure(structure_);
   std::unique_ptr<Block> gone;
   {
     const std::lock_guard guard(lock_);
     const auto each = std::prev(blocks_.upper_bound(allocation.address));
     Block& block = *each->second;
+    if (block.opened && --block.opened_parts != 0) return;
     if (block.slab) {
       block.slab->give(allocation.address, allocation.size);
       if (!block.slab->unused()) return;
@@ -66,6 +67,21 @@ void Arena::unmap(Block& block) {
     real::cuMemRelease(block.handle);
   }
   if (DeviceMemory* const memory = device(block.device)) memory->give_address(block.address, block.size);
+}
+
+void Arena::release_pool_block(CUdeviceptr address) {
+  const std::shared_lock structure(structure_);
+  std::unique_ptr<Block> gone;
+  {
+    const std::lock_guard guard(lock_);
+    gone = detach(blocks_.find(address));
+  }
+  unmap(*gone);
+}
+
+bool Arena::release_unused() {
+  const bool parked = release_parked(), spares = release_spares(), pooled = pools::release_free();
+  return parked || spares || pooled;
 }
 
 // Frees that came during a capture. Waits for the contexts they belong to; called where waiting is expected anyway.

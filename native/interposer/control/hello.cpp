@@ -1,27 +1,21 @@
 // HELLO: what this process is, and what it holds that a checkpoint has to know of.
 #include <unistd.h>
 
+#include <numeric>
+
 #include "../arena/handover.h"
 #include "../generated/real.h"
 #include "../hooks/residual.h"
 #include "../hooks/unknown.h"
+#include "../vm/answers.h"
+#include "../vm/merging.h"
+#include "../vm/policy.h"
+#include "../vm/queue.h"
 #include "operations.h"
 #include "replies.h"
 
 namespace torpor::control {
 namespace {
-
-const char* text(State state) {
-  switch (state) {
-    case State::running:
-      return "running";
-    case State::frozen:
-      return "frozen";
-    case State::away:
-      return "away";
-  }
-  return "";
-}
 
 std::string uuid_text(const CUuuid& uuid) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -33,6 +27,39 @@ std::string uuid_text(const CUuuid& uuid) {
     out += kDigits[byte & 15];
   }
   return out;
+}
+
+void write_residual(Json& json, const arena::Totals& blocks) {
+  const residual::Snapshot live = residual::snapshot();
+  json.key("residual").object().field("managed", std::uint64_t{live.managed});
+  json.field("managed_variables", std::uint64_t{live.managed_variables});
+  json.field("ipc_exported", std::uint64_t{live.ipc_exported}).field("ipc_imported", std::uint64_t{live.ipc_imported});
+  json.field("vmm_imported", std::uint64_t{live.vmm_imported}).field("multicast", std::uint64_t{live.multicast});
+  json.field("external", std::uint64_t{live.external});
+  json.field("sharing_lost", blocks.unshareable).end_object();
+  json.field("capturing", std::uint64_t{live.capturing});
+}
+
+void write_unknown(Json& json) {
+  const UnknownSymbols& unknown = unknown_symbols();
+  json.key("unknown_symbols").array();
+  const std::uint32_t count = unknown.count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) json.text(unknown.names[i]);
+  json.end_array();
+}
+
+}  // namespace
+
+const char* text(State state) {
+  switch (state) {
+    case State::running:
+      return "running";
+    case State::frozen:
+      return "frozen";
+    case State::away:
+      return "away";
+  }
+  return "";
 }
 
 void write_devices(Json& json) {
@@ -49,24 +76,22 @@ void write_devices(Json& json) {
   json.end_array();
 }
 
-void write_residual(Json& json) {
-  const residual::Snapshot live = residual::snapshot();
-  json.key("residual").object().field("managed", std::uint64_t{live.managed});
-  json.field("ipc_exported", std::uint64_t{live.ipc_exported}).field("ipc_imported", std::uint64_t{live.ipc_imported});
-  json.field("vmm_imported", std::uint64_t{live.vmm_imported}).field("multicast", std::uint64_t{live.multicast});
-  json.field("external", std::uint64_t{live.external}).end_object();
-  json.field("capturing", std::uint64_t{live.capturing});
+void write_vm(Json& json) {
+  const vm::Counts counts = vm::counts();
+  json.key("vm").object().field("deferred", counts.deferred).field("straight", counts.straight);
+  const auto dropped = [&](vm::Drop why) { return counts.dropped[static_cast<std::uint32_t>(why)]; };
+  json.field("dropped", std::reduce(counts.dropped.begin(), counts.dropped.end()));
+  json.field("dropped_settings", dropped(vm::Drop::setting)).field("dropped_waits", dropped(vm::Drop::wait));
+  json.field("dropped_records", dropped(vm::Drop::record));
+  json.field("waits", counts.waits).field("deepest", counts.deepest).field("queued", counts.queued);
+  const vm::answers::Totals answers = vm::answers::totals();
+  json.field("answered", answers.answered).field("wrong", answers.wrong);
+  const vm::merging::Counts merging = vm::merging::counts();
+  json.field("merged", merging.merged).field("merged_graphs", merging.graphs).field("fallbacks", merging.fallbacks);
+  json.field("submitting_ns", counts.submitting_ns).field("waiting_ns", counts.waiting_ns);
+  json.field("saved_ns", counts.submitting_ns + merging.saved_ns);
+  json.field("lost_ns", counts.waiting_ns + counts.deferred * vm::kEnqueueNs).end_object();
 }
-
-void write_unknown(Json& json) {
-  const UnknownSymbols& unknown = unknown_symbols();
-  json.key("unknown_symbols").array();
-  const std::uint32_t count = unknown.count.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < count; ++i) json.text(unknown.names[i]);
-  json.end_array();
-}
-
-}  // namespace
 
 Reply Operations::hello() const {
   int version = 0;
@@ -79,7 +104,8 @@ Reply Operations::hello() const {
   write_devices(json);
   json.key("blocks").object().field("count", blocks.count).field("bytes", blocks.bytes);
   json.field("largest", blocks.largest).field("imported", blocks.imported).end_object();
-  write_residual(json);
+  write_residual(json, blocks);
+  write_vm(json);
   write_unknown(json);
   json.end_object();
   if (!json.whole()) return refused(kSystem, "the answer does not fit a packet");

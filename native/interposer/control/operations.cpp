@@ -5,6 +5,8 @@
 #include "../arena/handover.h"
 #include "../gate/gate.h"
 #include "../generated/real.h"
+#include "../profile/profile.h"
+#include "../vm/answers.h"
 #include "replies.h"
 
 namespace torpor::control {
@@ -66,6 +68,8 @@ Reply Operations::perform(Packet& request) {
       return take_back(request);
     case Op::thaw:
       return thaw();
+    case Op::profile:
+      return profile(request);
   }
   return refused(kBadRequest, "unknown operation");
 }
@@ -123,6 +127,8 @@ Reply Operations::thaw() {
   if (const auto away = Handover::totals().away; away != 0) {
     return refused(kWrongState, std::to_string(away) + " blocks are away");
   }
+  vm::resume_answers();
+  profile::woken();
   gate::open();
   state_ = State::running;
   Json json(kMaxPayload);
@@ -131,6 +137,8 @@ Reply Operations::thaw() {
 
 void Operations::peer_left() {
   if (state_ != State::frozen) return;
+  vm::resume_answers();
+  profile::woken();
   gate::open();
   state_ = State::running;
 }

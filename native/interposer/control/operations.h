@@ -16,6 +16,7 @@ struct Reply {
 };
 
 enum class State { running, frozen, away };
+const char* text(State state);
 
 class Operations {
  public:
@@ -32,6 +33,7 @@ class Operations {
   Reply release();
   Reply take_back(const Packet& request);
   Reply thaw();
+  Reply profile(const Packet& request);
 
   State state_ = State::running;
 };

@@ -11,7 +11,7 @@ inline constexpr std::uint16_t kVersion = 1;
 inline constexpr std::size_t kMaxPacket = 64 * 1024;
 inline constexpr std::size_t kMaxDescriptors = 64;
 
-enum class Op : std::uint16_t { hello = 1, freeze = 2, export_blocks = 3, release = 4, take_back = 5, thaw = 6 };
+enum class Op : std::uint16_t { hello = 1, freeze = 2, export_blocks = 3, release = 4, take_back = 5, thaw = 6, profile = 7 };
 
 enum Status : std::int32_t { kDone = 0, kBadRequest = -1, kWrongState = -2, kDeadline = -3, kSystem = -4 };
 

@@ -21,6 +21,10 @@ inline Reply refused(std::int32_t status, std::string_view message) {
   return {status, json.str(), {}};
 }
 
+// Fields that several replies have: `devices` (asks the driver) and `vm`.
+void write_devices(Json& json);
+void write_vm(Json& json);
+
 // "CUDA_ERROR_OUT_OF_MEMORY" for 2.
 std::string name_of(CUresult result);
 

@@ -11,12 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <string>
 
 #include "../prim/errno_kept.h"
+#include "../prim/fork_hold.h"
 #include "../prim/log.h"
 #include "../prim/thread.h"
+#include "../profile/profile.h"
 #include "control.h"
 #include "listener.h"
 #include "operations.h"
@@ -30,9 +31,6 @@ namespace {
 struct Server {
   std::string path;
   pid_t pid = 0;
-  // Descriptors of blocks pass through this process while this is held. fork() waits for it: a child would keep a
-  // copy, and with it the memory.
-  std::mutex passing;
   std::atomic<int> listener{-1};
   std::atomic<int> connection{-1};
 };
@@ -42,14 +40,15 @@ Server& server() {
   return *instance;
 }
 
-// Waits for the next request or connection without holding anything. accept() itself would not do: it takes the lowest
+// Waits for the next request or connection without holding anything, and sees to what ends meanwhile. accept() itself would not do: it takes the lowest
 // free descriptor number before it waits, and the program's next file would get another number than without us.
 bool readable(int socket) {
   pollfd wanted{socket, POLLIN, 0};
   int ready;
   do {
-    ready = ::poll(&wanted, 1, -1);
-  } while (ready < 0 && errno == EINTR);
+    ready = ::poll(&wanted, 1, profile::lease_left());
+    if (ready == 0) profile::expire();
+  } while (ready == 0 || (ready < 0 && errno == EINTR));
   return ready > 0;
 }
 
@@ -64,7 +63,7 @@ Reply perform(Operations& operations, Packet& request) {
 // False when the peer is gone.
 bool answer(int connection, Operations& operations) {
   if (!readable(connection)) return false;
-  std::unique_lock passing(server().passing);
+  ForkHold passing;  // until descriptors of blocks have gone on
   Packet request;
   const Received received = receive(connection, request);
   if (received == Received::closed) return false;
@@ -76,7 +75,7 @@ bool answer(int connection, Operations& operations) {
     // Only these two carry descriptors; FREEZE may take long, and must not hold up a fork.
     if (op != Op::export_blocks && op != Op::take_back) {
       request.descriptors.clear();
-      passing.unlock();
+      passing.end();
     }
     reply = perform(operations, request);
   }
@@ -103,6 +102,7 @@ bool passing_trouble(int error) {
 void body() {
   Server& self = server();
   static auto* const operations = new Operations;
+  profile::listening();
   for (;;) {
     readable(self.listener);
     Descriptor connection(::accept4(self.listener, nullptr, nullptr, SOCK_CLOEXEC));
@@ -151,11 +151,7 @@ void listen_and_serve(const char* folder) {
     return;
   }
   self.listener = listener.release();
-  static const int forks = ::pthread_atfork([] { server().passing.lock(); }, [] { server().passing.unlock(); },
-                                            [] {
-                                              server().passing.unlock();
-                                              close_in_child();
-                                            });
+  static const int forks = ::pthread_atfork(nullptr, nullptr, close_in_child);
   static const int exits = std::atexit(remove_socket);
   if (forks != 0 || exits != 0 || !start_thread("torpor-control", body)) {
     log::error("cannot start the control thread; this process cannot be saved");

@@ -25,6 +25,7 @@ constinit Slot slots[kSlots];
 constinit std::atomic<std::uint32_t> slot_limit{kSlots};
 constinit std::atomic<std::uint32_t> slots_in_use{0};  // every slot ever claimed has a lower index
 constinit std::atomic<std::uint32_t> overflow{0};      // threads inside that found no slot
+constinit std::atomic<std::uint32_t> overflow_waiting{0};  // and those of them that wait for the GPU
 constinit std::atomic<std::int32_t> process{0};        // whose slots these are
 constinit std::atomic<std::uint32_t> exit_key_made{0};
 pthread_key_t exit_key;
@@ -40,10 +41,12 @@ void adopt_process() {
       slots[i].owner_tid.store(thread::id(), std::memory_order_relaxed);
     } else {
       slots[i].call.store(nullptr, std::memory_order_relaxed);
+      slots[i].waits.store(false, std::memory_order_relaxed);
       slots[i].owner_tid.store(0, std::memory_order_relaxed);
     }
   }
   overflow.store(0, std::memory_order_relaxed);
+  overflow_waiting.store(0, std::memory_order_relaxed);
   open();
 }
 
@@ -51,6 +54,7 @@ void release_at_exit(void* value) {
   auto* slot = static_cast<Slot*>(value);
   detail::thread.slot = nullptr;
   slot->call.store(nullptr, std::memory_order_release);
+  slot->waits.store(false, std::memory_order_release);
   slot->owner_tid.store(0, std::memory_order_release);
 }
 
@@ -91,6 +95,7 @@ void release_dead() {
     std::int32_t tid = slots[i].owner_tid.load(std::memory_order_acquire);
     if (tid == 0 || thread::alive(tid)) continue;
     slots[i].call.store(nullptr, std::memory_order_relaxed);
+    slots[i].waits.store(false, std::memory_order_relaxed);
     slots[i].owner_tid.compare_exchange_strong(tid, 0, std::memory_order_acq_rel);
   }
 }
@@ -110,14 +115,18 @@ Slot* claim_slot() {
   return slot;
 }
 
-std::uint32_t count_inside(Report* report) {
+// Those that wait for the GPU count only if `waiting`.
+std::uint32_t count_inside(bool waiting, Report* report) {
   std::uint32_t count = overflow.load(std::memory_order_acquire);
+  if (waiting) count += overflow_waiting.load(std::memory_order_acquire);
   if (report != nullptr && count != 0) report->inside[0] = {0, "a call in a thread beyond the gate's slots"};
   std::uint32_t named = count != 0 ? 1 : 0;
   const Slot* own = detail::thread.slot;
   for (std::uint32_t i = 0; i < slots_in_use.load(std::memory_order_acquire); ++i) {
     const char* call = slots[i].call.load(std::memory_order_acquire);
     if (call == nullptr || &slots[i] == own) continue;
+    // A mark that changes meanwhile belongs to another call of that thread, which the closed gate turns away.
+    if (!waiting && slots[i].waits.load(std::memory_order_acquire)) continue;
     ++count;
     if (report != nullptr && named < Report::kNamed) {
       report->inside[named++] = {slots[i].owner_tid.load(std::memory_order_relaxed), call};
@@ -126,46 +135,14 @@ std::uint32_t count_inside(Report* report) {
   return count;
 }
 
-}  // namespace
-
-namespace detail {
-
-void enter_slowly(Thread& self, const char* call) {
-  for (;;) {
-    if (self.slot == nullptr) self.slot = claim_slot();
-    if (self.slot != nullptr) {
-      self.slot->call.store(call, std::memory_order_seq_cst);
-    } else {
-      overflow.fetch_add(1, std::memory_order_seq_cst);
-    }
-    if (closed.load(std::memory_order_seq_cst) == 0) return;
-    if (self.slot != nullptr) {
-      self.slot->call.store(nullptr, std::memory_order_seq_cst);
-    } else {
-      overflow.fetch_sub(1, std::memory_order_seq_cst);
-    }
-    adopt_process();
-    thread::wait_while(closed, 1);
-  }
-}
-
-void leave_slowly() { overflow.fetch_sub(1, std::memory_order_seq_cst); }
-
-std::uint32_t slots_ever_used() { return slots_in_use.load(std::memory_order_acquire); }
-
-void limit_slots(std::uint32_t limit) { slot_limit.store(limit, std::memory_order_relaxed); }
-
-}  // namespace detail
-
-Report close(std::uint32_t timeout_ms) {
+// Waits until all have left; on a missed deadline opens the gate and says who has not.
+Report wait_until_left(bool waiting, std::uint32_t timeout_ms) {
   const std::uint64_t deadline = thread::monotonic_microseconds() + std::uint64_t{timeout_ms} * 1000U;
-  detail::closed.store(1, std::memory_order_seq_cst);
-  barrier_all_threads();
   Report report{};
-  for (long pause = 10; count_inside(nullptr) != 0; pause = pause < 200 ? pause * 2 : 200) {
+  for (long pause = 10; count_inside(waiting, nullptr) != 0; pause = pause < 200 ? pause * 2 : 200) {
     if (thread::monotonic_microseconds() >= deadline) {
       release_dead();
-      report.count = count_inside(&report);
+      report.count = count_inside(waiting, &report);
       if (report.count != 0) {
         open();
         return report;
@@ -176,6 +153,48 @@ Report close(std::uint32_t timeout_ms) {
   report.drained = true;
   return report;
 }
+
+}  // namespace
+
+namespace detail {
+
+void enter_slowly(Thread& self, const char* call, bool waits) {
+  std::atomic<std::uint32_t>& beyond = waits ? overflow_waiting : overflow;
+  for (;;) {
+    if (self.slot == nullptr) self.slot = claim_slot();
+    if (self.slot != nullptr) {
+      self.slot->waits.store(waits, std::memory_order_relaxed);
+      self.slot->call.store(call, std::memory_order_seq_cst);
+    } else {
+      beyond.fetch_add(1, std::memory_order_seq_cst);
+    }
+    if (closed.load(std::memory_order_seq_cst) == 0) return;
+    if (self.slot != nullptr) {
+      self.slot->call.store(nullptr, std::memory_order_seq_cst);
+      self.slot->waits.store(false, std::memory_order_seq_cst);
+    } else {
+      beyond.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    adopt_process();
+    thread::wait_while(closed, 1);
+  }
+}
+
+void leave_slowly(bool waits) { (waits ? overflow_waiting : overflow).fetch_sub(1, std::memory_order_seq_cst); }
+
+std::uint32_t slots_ever_used() { return slots_in_use.load(std::memory_order_acquire); }
+
+void limit_slots(std::uint32_t limit) { slot_limit.store(limit, std::memory_order_relaxed); }
+
+}  // namespace detail
+
+Report close(std::uint32_t timeout_ms) {
+  detail::closed.store(1, std::memory_order_seq_cst);
+  barrier_all_threads();
+  return wait_until_left(false, timeout_ms);
+}
+
+Report await_waiting(std::uint32_t timeout_ms) { return wait_until_left(true, timeout_ms); }
 
 void open() {
   detail::closed.store(0, std::memory_order_seq_cst);

@@ -1,8 +1,10 @@
-// The gate: stops new GPU work while the job is frozen.
+// The gate: keeps threads out of the driver while the job is frozen.
 //
-// A call that submits work or changes driver state holds a Scope. Closing the gate keeps new callers out and waits until
-// nobody is inside. With the gate open a Scope costs one store, one load and no shared write: each thread has its own
-// slot, and the closer pays for the missing fence with a barrier across all threads of the process.
+// A call that submits work, changes driver state or reads what the driver gives away at a checkpoint holds a Scope; a call
+// that waits for the GPU holds a Waiting. Closing the gate keeps new callers of both kinds out and waits until nobody is in
+// a Scope; those in a Waiting leave when their work has ended, which await_waiting() sees to. With the gate open either
+// costs one store or two, one load and no shared write: each thread has its own slot, and the closer pays for the missing
+// fence with a barrier across all threads of the process.
 #pragma once
 
 #include <atomic>
@@ -16,7 +18,7 @@ struct Inside {
   const char* call;
 };
 
-// What close() found. `inside` names up to kNamed of the `count` threads that did not leave.
+// What close() or await_waiting() found. `inside` names up to kNamed of the `count` threads that did not leave.
 struct Report {
   static constexpr std::uint32_t kNamed = 32;
   bool drained;
@@ -29,7 +31,12 @@ struct Report {
 // closer must not be inside itself. Allocates nothing, calls no driver function.
 Report close(std::uint32_t timeout_ms);
 
-// Opens the gate and wakes all who wait. Harmless when open.
+// With the gate closed: waits until no other thread waits for the GPU either, at most `timeout_ms`. On a missed deadline the
+// gate is open again. A thread that was still in the driver, on its way out of a wait, when the driver gives its mappings
+// away would read memory that is gone.
+Report await_waiting(std::uint32_t timeout_ms);
+
+// Opens the gate and wakes all who wait outside. Harmless when open.
 void open();
 
 bool is_closed();
@@ -43,6 +50,7 @@ namespace detail {
 struct alignas(64) Slot {
   std::atomic<const char*> call;        // the call this thread is inside of; null when outside
   std::atomic<std::int32_t> owner_tid;  // 0 when the slot is free
+  std::atomic<bool> waits;              // the call is a wait for the GPU
 };
 
 struct Thread {
@@ -53,8 +61,8 @@ struct Thread {
 extern std::atomic<std::uint32_t> closed;
 extern constinit thread_local Thread thread __attribute__((tls_model("initial-exec")));
 
-void enter_slowly(Thread& self, const char* call);
-void leave_slowly();
+void enter_slowly(Thread& self, const char* call, bool waits);
+void leave_slowly(bool waits);
 
 // For tests: how many slots were ever needed, and a lower limit for them.
 std::uint32_t slots_ever_used();
@@ -63,38 +71,44 @@ void limit_slots(std::uint32_t limit);
 }  // namespace detail
 
 // Marks the calling thread as inside `call` (a name with static storage) for its lifetime. Waits while the gate is
-// closed. Nests; a nested scope never waits.
-class Scope {
+// closed. Nests; a nested one never waits, and the outermost decides of which kind the thread is.
+template <bool kWaits>
+class Presence {
  public:
-  explicit Scope(const char* call) : slot_(nullptr) {
+  explicit Presence(const char* call) : slot_(nullptr) {
     detail::Thread& self = detail::thread;
     if (self.depth++ != 0) return;
     if (self.slot != nullptr) [[likely]] {
-      self.slot->call.store(call, std::memory_order_relaxed);
+      if constexpr (kWaits) self.slot->waits.store(true, std::memory_order_relaxed);
+      self.slot->call.store(call, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (detail::closed.load(std::memory_order_acquire) == 0) [[likely]] {
         slot_ = self.slot;
         return;
       }
     }
-    detail::enter_slowly(self, call);
+    detail::enter_slowly(self, call, kWaits);
     slot_ = self.slot;
   }
 
-  ~Scope() {
+  ~Presence() {
     if (--detail::thread.depth != 0) return;
     if (slot_ != nullptr) [[likely]] {
       slot_->call.store(nullptr, std::memory_order_release);
+      if constexpr (kWaits) slot_->waits.store(false, std::memory_order_release);
     } else {
-      detail::leave_slowly();
+      detail::leave_slowly(kWaits);
     }
   }
 
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
+  Presence(const Presence&) = delete;
+  Presence& operator=(const Presence&) = delete;
 
  private:
   detail::Slot* slot_;
 };
+
+using Scope = Presence<false>;
+using Waiting = Presence<true>;
 
 }  // namespace torpor::gate

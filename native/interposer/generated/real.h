@@ -3,7 +3,7 @@
 
 #include "symbols.h"
 
-// Resolved addresses; see forward.S.
+// Resolved addresses; see entries.S.
 extern "C" __attribute__((visibility("hidden"))) void* torpor_real_slots[];
 
 // The real driver, past the gate and past our own bodies. Each function may be called at any time from any

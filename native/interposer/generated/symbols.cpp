@@ -3,6 +3,473 @@
 
 #include <iterator>
 
+extern "C" {
+CUresult torpor_body_cuArray3DCreate(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray);
+CUresult torpor_body_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray);
+CUresult torpor_body_cuArrayCreate(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray);
+CUresult torpor_body_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
+CUresult torpor_body_cuArrayDestroy(CUarray hArray);
+CUresult torpor_body_cuCtxAttach(CUcontext *pctx, unsigned int flags);
+CUresult torpor_body_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult torpor_body_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult torpor_body_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev);
+CUresult torpor_body_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev);
+CUresult torpor_body_cuCtxDestroy(CUcontext ctx);
+CUresult torpor_body_cuCtxDestroy_v2(CUcontext ctx);
+CUresult torpor_body_cuCtxDetach(CUcontext ctx);
+CUresult torpor_body_cuCtxDisablePeerAccess(CUcontext peerContext);
+CUresult torpor_body_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
+CUresult torpor_body_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx);
+CUresult torpor_body_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version);
+CUresult torpor_body_cuCtxGetCurrent(CUcontext *pctx);
+CUresult torpor_body_cuCtxGetDevice(CUdevice *device);
+CUresult torpor_body_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
+CUresult torpor_body_cuCtxGetFlags(unsigned int *flags);
+CUresult torpor_body_cuCtxGetLimit(size_t *pvalue, CUlimit limit);
+CUresult torpor_body_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);
+CUresult torpor_body_cuCtxPopCurrent(CUcontext *pctx);
+CUresult torpor_body_cuCtxPopCurrent_v2(CUcontext *pctx);
+CUresult torpor_body_cuCtxPushCurrent(CUcontext ctx);
+CUresult torpor_body_cuCtxPushCurrent_v2(CUcontext ctx);
+CUresult torpor_body_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent);
+CUresult torpor_body_cuCtxResetPersistingL2Cache();
+CUresult torpor_body_cuCtxSetCacheConfig(CUfunc_cache config);
+CUresult torpor_body_cuCtxSetCurrent(CUcontext ctx);
+CUresult torpor_body_cuCtxSetFlags(unsigned int flags);
+CUresult torpor_body_cuCtxSetLimit(CUlimit limit, size_t value);
+CUresult torpor_body_cuCtxSetSharedMemConfig(CUsharedconfig config);
+CUresult torpor_body_cuCtxSynchronize();
+CUresult torpor_body_cuCtxSynchronize_v2(CUcontext ctx);
+CUresult torpor_body_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent);
+CUresult torpor_body_cuDestroyExternalMemory(CUexternalMemory extMem);
+CUresult torpor_body_cuDestroyExternalSemaphore(CUexternalSemaphore extSem);
+CUresult torpor_body_cuDeviceGet(CUdevice *device, int ordinal);
+CUresult torpor_body_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
+CUresult torpor_body_cuDeviceGetCount(int *count);
+CUresult torpor_body_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
+CUresult torpor_body_cuDeviceGraphMemTrim(CUdevice device);
+CUresult torpor_body_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
+CUresult torpor_body_cuDevicePrimaryCtxRelease(CUdevice dev);
+CUresult torpor_body_cuDevicePrimaryCtxRelease_v2(CUdevice dev);
+CUresult torpor_body_cuDevicePrimaryCtxReset(CUdevice dev);
+CUresult torpor_body_cuDevicePrimaryCtxReset_v2(CUdevice dev);
+CUresult torpor_body_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
+CUresult torpor_body_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags);
+CUresult torpor_body_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
+CUresult torpor_body_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
+CUresult torpor_body_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
+CUresult torpor_body_cuDriverGetVersion(int *driverVersion);
+CUresult torpor_body_cuEGLStreamConsumerAcquireFrame(CUeglStreamConnection *conn, CUgraphicsResource *pCudaResource, CUstream *pStream, unsigned int timeout);
+CUresult torpor_body_cuEGLStreamConsumerConnect(CUeglStreamConnection *conn, EGLStreamKHR stream);
+CUresult torpor_body_cuEGLStreamConsumerConnectWithFlags(CUeglStreamConnection *conn, EGLStreamKHR stream, unsigned int flags);
+CUresult torpor_body_cuEGLStreamConsumerDisconnect(CUeglStreamConnection *conn);
+CUresult torpor_body_cuEGLStreamConsumerReleaseFrame(CUeglStreamConnection *conn, CUgraphicsResource pCudaResource, CUstream *pStream);
+CUresult torpor_body_cuEGLStreamProducerConnect(CUeglStreamConnection *conn, EGLStreamKHR stream, EGLint width, EGLint height);
+CUresult torpor_body_cuEGLStreamProducerDisconnect(CUeglStreamConnection *conn);
+CUresult torpor_body_cuEGLStreamProducerPresentFrame(CUeglStreamConnection *conn, CUeglFrame eglframe, CUstream *pStream);
+CUresult torpor_body_cuEGLStreamProducerReturnFrame(CUeglStreamConnection *conn, CUeglFrame *eglframe, CUstream *pStream);
+CUresult torpor_body_cuEventCreate(CUevent *phEvent, unsigned int Flags);
+CUresult torpor_body_cuEventDestroy(CUevent hEvent);
+CUresult torpor_body_cuEventDestroy_v2(CUevent hEvent);
+CUresult torpor_body_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+CUresult torpor_body_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+CUresult torpor_body_cuEventQuery(CUevent hEvent);
+CUresult torpor_body_cuEventRecord(CUevent hEvent, CUstream hStream);
+CUresult torpor_body_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags);
+CUresult torpor_body_cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags);
+CUresult torpor_body_cuEventRecord_ptsz(CUevent hEvent, CUstream hStream);
+CUresult torpor_body_cuEventSynchronize(CUevent hEvent);
+CUresult torpor_body_cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc);
+CUresult torpor_body_cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc);
+CUresult torpor_body_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope);
+CUresult torpor_body_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);
+CUresult torpor_body_cuFuncLoad(CUfunction function);
+CUresult torpor_body_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
+CUresult torpor_body_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z);
+CUresult torpor_body_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);
+CUresult torpor_body_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config);
+CUresult torpor_body_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes);
+CUresult torpor_body_cuGLCtxCreate(CUcontext *pCtx, unsigned int Flags, CUdevice device);
+CUresult torpor_body_cuGLCtxCreate_v2(CUcontext *pCtx, unsigned int Flags, CUdevice device);
+CUresult torpor_body_cuGLInit();
+CUresult torpor_body_cuGLMapBufferObject(CUdeviceptr_v1 *dptr, unsigned int *size, GLuint buffer);
+CUresult torpor_body_cuGLMapBufferObjectAsync(CUdeviceptr_v1 *dptr, unsigned int *size, GLuint buffer, CUstream hStream);
+CUresult torpor_body_cuGLMapBufferObjectAsync_v2(CUdeviceptr *dptr, size_t *size, GLuint buffer, CUstream hStream);
+CUresult torpor_body_cuGLMapBufferObjectAsync_v2_ptsz(CUdeviceptr *dptr, size_t *size, GLuint buffer, CUstream hStream);
+CUresult torpor_body_cuGLMapBufferObject_v2(CUdeviceptr *dptr, size_t *size, GLuint buffer);
+CUresult torpor_body_cuGLMapBufferObject_v2_ptds(CUdeviceptr *dptr, size_t *size, GLuint buffer);
+CUresult torpor_body_cuGLRegisterBufferObject(GLuint buffer);
+CUresult torpor_body_cuGLUnmapBufferObject(GLuint buffer);
+CUresult torpor_body_cuGLUnmapBufferObjectAsync(GLuint buffer, CUstream hStream);
+CUresult torpor_body_cuGLUnregisterBufferObject(GLuint buffer);
+CUresult torpor_body_cuGetErrorName(CUresult error, const char **pStr);
+CUresult torpor_body_cuGetErrorString(CUresult error, const char **pStr);
+CUresult torpor_body_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
+CUresult torpor_body_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
+CUresult torpor_body_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event);
+CUresult torpor_body_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event);
+CUresult torpor_body_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams);
+CUresult torpor_body_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams);
+CUresult torpor_body_cuGraphDestroy(CUgraph hGraph);
+CUresult torpor_body_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event);
+CUresult torpor_body_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event);
+CUresult torpor_body_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph);
+CUresult torpor_body_cuGraphExecDestroy(CUgraphExec hGraphExec);
+CUresult torpor_body_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event);
+CUresult torpor_body_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event);
+CUresult torpor_body_cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult torpor_body_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
+CUresult torpor_body_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx);
+CUresult torpor_body_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx);
+CUresult torpor_body_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+CUresult torpor_body_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out);
+CUresult torpor_body_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo);
+CUresult torpor_body_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
+CUresult torpor_body_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
+CUresult torpor_body_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);
+CUresult torpor_body_cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);
+CUresult torpor_body_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
+CUresult torpor_body_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream);
+CUresult torpor_body_cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream);
+CUresult torpor_body_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled);
+CUresult torpor_body_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+CUresult torpor_body_cuGraphUpload(CUgraphExec hGraph, CUstream hStream);
+CUresult torpor_body_cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream);
+CUresult torpor_body_cuGraphicsEGLRegisterImage(CUgraphicsResource *pCudaResource, EGLImageKHR image, unsigned int flags);
+CUresult torpor_body_cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, GLuint buffer, unsigned int Flags);
+CUresult torpor_body_cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, GLuint image, GLenum target, unsigned int Flags);
+CUresult torpor_body_cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream);
+CUresult torpor_body_cuGraphicsMapResources_ptsz(unsigned int count, CUgraphicsResource *resources, CUstream hStream);
+CUresult torpor_body_cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream);
+CUresult torpor_body_cuGraphicsUnmapResources_ptsz(unsigned int count, CUgraphicsResource *resources, CUstream hStream);
+CUresult torpor_body_cuGraphicsUnregisterResource(CUgraphicsResource resource);
+CUresult torpor_body_cuGraphicsVDPAURegisterOutputSurface(CUgraphicsResource *pCudaResource, VdpOutputSurface vdpSurface, unsigned int flags);
+CUresult torpor_body_cuGraphicsVDPAURegisterVideoSurface(CUgraphicsResource *pCudaResource, VdpVideoSurface vdpSurface, unsigned int flags);
+CUresult torpor_body_cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags);
+CUresult torpor_body_cuGreenCtxDestroy(CUgreenCtx hCtx);
+CUresult torpor_body_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent);
+CUresult torpor_body_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
+CUresult torpor_body_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent);
+CUresult torpor_body_cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc);
+CUresult torpor_body_cuImportExternalSemaphore(CUexternalSemaphore *extSem_out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *semHandleDesc);
+CUresult torpor_body_cuInit(unsigned int Flags);
+CUresult torpor_body_cuIpcCloseMemHandle(CUdeviceptr dptr);
+CUresult torpor_body_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);
+CUresult torpor_body_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
+CUresult torpor_body_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);
+CUresult torpor_body_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
+CUresult torpor_body_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
+CUresult torpor_body_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
+CUresult torpor_body_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
+CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev);
+CUresult torpor_body_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev);
+CUresult torpor_body_cuLaunch(CUfunction f);
+CUresult torpor_body_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams);
+CUresult torpor_body_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices, unsigned int flags);
+CUresult torpor_body_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams);
+CUresult torpor_body_cuLaunchGrid(CUfunction f, int grid_width, int grid_height);
+CUresult torpor_body_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream);
+CUresult torpor_body_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
+CUresult torpor_body_cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData);
+CUresult torpor_body_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
+CUresult torpor_body_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
+CUresult torpor_body_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
+CUresult torpor_body_cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
+CUresult torpor_body_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
+CUresult torpor_body_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
+CUresult torpor_body_cuLibraryGetModule(CUmodule *pMod, CUlibrary library);
+CUresult torpor_body_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol);
+CUresult torpor_body_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
+CUresult torpor_body_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
+CUresult torpor_body_cuLibraryUnload(CUlibrary library);
+CUresult torpor_body_cuMemAddressFree(CUdeviceptr ptr, size_t size);
+CUresult torpor_body_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags);
+CUresult torpor_body_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
+CUresult torpor_body_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location);
+CUresult torpor_body_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize);
+CUresult torpor_body_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+CUresult torpor_body_cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+CUresult torpor_body_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+CUresult torpor_body_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+CUresult torpor_body_cuMemAllocHost(void **pp, unsigned int bytesize);
+CUresult torpor_body_cuMemAllocHost_v2(void **pp, size_t bytesize);
+CUresult torpor_body_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
+CUresult torpor_body_cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes, unsigned int Height, unsigned int ElementSizeBytes);
+CUresult torpor_body_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
+CUresult torpor_body_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
+CUresult torpor_body_cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray, size_t count, unsigned int flags, size_t *errorIndex, CUstream stream);
+CUresult torpor_body_cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray, size_t count, unsigned int flags, size_t *errorIndex, CUstream stream);
+CUresult torpor_body_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
+CUresult torpor_body_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags);
+CUresult torpor_body_cuMemFree(CUdeviceptr_v1 dptr);
+CUresult torpor_body_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);
+CUresult torpor_body_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream);
+CUresult torpor_body_cuMemFreeHost(void *p);
+CUresult torpor_body_cuMemFree_v2(CUdeviceptr dptr);
+CUresult torpor_body_cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr);
+CUresult torpor_body_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+CUresult torpor_body_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+CUresult torpor_body_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags);
+CUresult torpor_body_cuMemGetInfo(unsigned int *free, unsigned int *total);
+CUresult torpor_body_cuMemGetInfo_v2(size_t *free, size_t *total);
+CUresult torpor_body_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);
+CUresult torpor_body_cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags);
+CUresult torpor_body_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
+CUresult torpor_body_cuMemHostUnregister(void *p);
+CUresult torpor_body_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType);
+CUresult torpor_body_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUresult torpor_body_cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream);
+CUresult torpor_body_cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream);
+CUresult torpor_body_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
+CUresult torpor_body_cuMemPoolDestroy(CUmemoryPool pool);
+CUresult torpor_body_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr);
+CUresult torpor_body_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags);
+CUresult torpor_body_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
+CUresult torpor_body_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags);
+CUresult torpor_body_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData);
+CUresult torpor_body_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
+CUresult torpor_body_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
+CUresult torpor_body_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);
+CUresult torpor_body_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
+CUresult torpor_body_cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
+CUresult torpor_body_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream);
+CUresult torpor_body_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream);
+CUresult torpor_body_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count);
+CUresult torpor_body_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count);
+CUresult torpor_body_cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult torpor_body_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+CUresult torpor_body_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
+CUresult torpor_body_cuMemUnmap(CUdeviceptr ptr, size_t size);
+CUresult torpor_body_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
+CUresult torpor_body_cuMemcpy2D(const CUDA_MEMCPY2D_v1 *pCopy);
+CUresult torpor_body_cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *pCopy);
+CUresult torpor_body_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy);
+CUresult torpor_body_cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy);
+CUresult torpor_body_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy);
+CUresult torpor_body_cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy);
+CUresult torpor_body_cuMemcpy3D(const CUDA_MEMCPY3D_v1 *pCopy);
+CUresult torpor_body_cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy);
+CUresult torpor_body_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream);
+CUresult torpor_body_cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy);
+CUresult torpor_body_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy);
+CUresult torpor_body_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy);
+CUresult torpor_body_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyAtoA(CUarray dstArray, unsigned int dstOffset, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyAtoD(CUdeviceptr_v1 dstDevice, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyAtoH(void *dstHost, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount);
+CUresult torpor_body_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream);
+CUresult torpor_body_cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream);
+CUresult torpor_body_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream);
+CUresult torpor_body_cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoA(CUarray dstArray, unsigned int dstOffset, CUdeviceptr_v1 srcDevice, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyDtoD(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice, unsigned int ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyDtoH(void *dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount);
+CUresult torpor_body_cuMemcpyHtoA(CUarray dstArray, unsigned int dstOffset, const void *srcHost, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyHtoAAsync(CUarray dstArray, unsigned int dstOffset, const void *srcHost, unsigned int ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount);
+CUresult torpor_body_cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount);
+CUresult torpor_body_cuMemcpyHtoD(CUdeviceptr_v1 dstDevice, const void *srcHost, unsigned int ByteCount);
+CUresult torpor_body_cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *srcHost, unsigned int ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);
+CUresult torpor_body_cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);
+CUresult torpor_body_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount);
+CUresult torpor_body_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream);
+CUresult torpor_body_cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount);
+CUresult torpor_body_cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
+CUresult torpor_body_cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N);
+CUresult torpor_body_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N);
+CUresult torpor_body_cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N);
+CUresult torpor_body_cuMemsetD2D16(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned short us, unsigned int Width, unsigned int Height);
+CUresult torpor_body_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD2D32(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned int ui, unsigned int Width, unsigned int Height);
+CUresult torpor_body_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD2D8(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned char uc, unsigned int Width, unsigned int Height);
+CUresult torpor_body_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream);
+CUresult torpor_body_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height);
+CUresult torpor_body_cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N);
+CUresult torpor_body_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N);
+CUresult torpor_body_cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N);
+CUresult torpor_body_cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N);
+CUresult torpor_body_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
+CUresult torpor_body_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);
+CUresult torpor_body_cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N);
+CUresult torpor_body_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels);
+CUresult torpor_body_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray);
+CUresult torpor_body_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);
+CUresult torpor_body_cuModuleGetGlobal(CUdeviceptr_v1 *dptr, unsigned int *bytes, CUmodule hmod, const char *name);
+CUresult torpor_body_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
+CUresult torpor_body_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
+CUresult torpor_body_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name);
+CUresult torpor_body_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name);
+CUresult torpor_body_cuModuleLoad(CUmodule *module, const char *fname);
+CUresult torpor_body_cuModuleLoadData(CUmodule *module, const void *image);
+CUresult torpor_body_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues);
+CUresult torpor_body_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
+CUresult torpor_body_cuModuleUnload(CUmodule hmod);
+CUresult torpor_body_cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev);
+CUresult torpor_body_cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags);
+CUresult torpor_body_cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags);
+CUresult torpor_body_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop);
+CUresult torpor_body_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size);
+CUresult torpor_body_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
+CUresult torpor_body_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize);
+CUresult torpor_body_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags);
+CUresult torpor_body_cuParamSetSize(CUfunction hfunc, unsigned int numbytes);
+CUresult torpor_body_cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef);
+CUresult torpor_body_cuParamSetf(CUfunction hfunc, int offset, float value);
+CUresult torpor_body_cuParamSeti(CUfunction hfunc, int offset, unsigned int value);
+CUresult torpor_body_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes);
+CUresult torpor_body_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
+CUresult torpor_body_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
+CUresult torpor_body_cuProfilerStart();
+CUresult torpor_body_cuProfilerStop();
+CUresult torpor_body_cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, unsigned int numExtSems, CUstream stream);
+CUresult torpor_body_cuSignalExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, unsigned int numExtSems, CUstream stream);
+CUresult torpor_body_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
+CUresult torpor_body_cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
+CUresult torpor_body_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags);
+CUresult torpor_body_cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags);
+CUresult torpor_body_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+CUresult torpor_body_cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+CUresult torpor_body_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+CUresult torpor_body_cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+CUresult torpor_body_cuStreamBeginCapture(CUstream hStream);
+CUresult torpor_body_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
+CUresult torpor_body_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
+CUresult torpor_body_cuStreamBeginCapture_ptsz(CUstream hStream);
+CUresult torpor_body_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
+CUresult torpor_body_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
+CUresult torpor_body_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream);
+CUresult torpor_body_cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src);
+CUresult torpor_body_cuStreamCreate(CUstream *phStream, unsigned int Flags);
+CUresult torpor_body_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority);
+CUresult torpor_body_cuStreamDestroy(CUstream hStream);
+CUresult torpor_body_cuStreamDestroy_v2(CUstream hStream);
+CUresult torpor_body_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);
+CUresult torpor_body_cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph);
+CUresult torpor_body_cuStreamGetDevice(CUstream hStream, CUdevice *device);
+CUresult torpor_body_cuStreamGetFlags(CUstream hStream, unsigned int *flags);
+CUresult torpor_body_cuStreamGetPriority(CUstream hStream, int *priority);
+CUresult torpor_body_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
+CUresult torpor_body_cuStreamQuery(CUstream hStream);
+CUresult torpor_body_cuStreamQuery_ptsz(CUstream hStream);
+CUresult torpor_body_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param);
+CUresult torpor_body_cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value);
+CUresult torpor_body_cuStreamSynchronize(CUstream hStream);
+CUresult torpor_body_cuStreamSynchronize_ptsz(CUstream hStream);
+CUresult torpor_body_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags);
+CUresult torpor_body_cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags);
+CUresult torpor_body_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags);
+CUresult torpor_body_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags);
+CUresult torpor_body_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags);
+CUresult torpor_body_cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags);
+CUresult torpor_body_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+CUresult torpor_body_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc);
+CUresult torpor_body_cuSurfObjectDestroy(CUsurfObject surfObject);
+CUresult torpor_body_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags);
+CUresult torpor_body_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc);
+CUresult torpor_body_cuTexObjectDestroy(CUtexObject texObject);
+CUresult torpor_body_cuTexRefCreate(CUtexref *pTexRef);
+CUresult torpor_body_cuTexRefDestroy(CUtexref hTexRef);
+CUresult torpor_body_cuTexRefSetAddress(unsigned int *ByteOffset, CUtexref hTexRef, CUdeviceptr_v1 dptr, unsigned int bytes);
+CUresult torpor_body_cuTexRefSetAddress2D(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR_v1 *desc, CUdeviceptr_v1 dptr, unsigned int Pitch);
+CUresult torpor_body_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch);
+CUresult torpor_body_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch);
+CUresult torpor_body_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am);
+CUresult torpor_body_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes);
+CUresult torpor_body_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags);
+CUresult torpor_body_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor);
+CUresult torpor_body_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm);
+CUresult torpor_body_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags);
+CUresult torpor_body_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents);
+CUresult torpor_body_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso);
+CUresult torpor_body_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm);
+CUresult torpor_body_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias);
+CUresult torpor_body_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp);
+CUresult torpor_body_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags);
+CUresult torpor_body_cuVDPAUCtxCreate(CUcontext *pCtx, unsigned int flags, CUdevice device, VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress);
+CUresult torpor_body_cuVDPAUCtxCreate_v2(CUcontext *pCtx, unsigned int flags, CUdevice device, VdpDevice vdpDevice, VdpGetProcAddress *vdpGetProcAddress);
+CUresult torpor_body_cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, unsigned int numExtSems, CUstream stream);
+CUresult torpor_body_cuWaitExternalSemaphoresAsync_ptsz(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, unsigned int numExtSems, CUstream stream);
+}
+
 namespace torpor {
 
 const char* const kSymbolNames[kSymbols] = {
@@ -684,360 +1151,684 @@ const char* const kSymbolNames[kSymbols] = {
     "cudbgGetAPIVersion",
 };
 
-const Wrapped kWrapped[] = {
-    {Symbol::cuArray3DCreate, reinterpret_cast<void*>(&::cuArray3DCreate)},
-    {Symbol::cuArray3DCreate_v2, reinterpret_cast<void*>(&::cuArray3DCreate_v2)},
-    {Symbol::cuArrayCreate, reinterpret_cast<void*>(&::cuArrayCreate)},
-    {Symbol::cuArrayCreate_v2, reinterpret_cast<void*>(&::cuArrayCreate_v2)},
-    {Symbol::cuArrayDestroy, reinterpret_cast<void*>(&::cuArrayDestroy)},
-    {Symbol::cuCtxAttach, reinterpret_cast<void*>(&::cuCtxAttach)},
-    {Symbol::cuCtxCreate, reinterpret_cast<void*>(&::cuCtxCreate)},
-    {Symbol::cuCtxCreate_v2, reinterpret_cast<void*>(&::cuCtxCreate_v2)},
-    {Symbol::cuCtxCreate_v3, reinterpret_cast<void*>(&::cuCtxCreate_v3)},
-    {Symbol::cuCtxCreate_v4, reinterpret_cast<void*>(&::cuCtxCreate_v4)},
-    {Symbol::cuCtxDestroy, reinterpret_cast<void*>(&::cuCtxDestroy)},
-    {Symbol::cuCtxDestroy_v2, reinterpret_cast<void*>(&::cuCtxDestroy_v2)},
-    {Symbol::cuCtxDetach, reinterpret_cast<void*>(&::cuCtxDetach)},
-    {Symbol::cuCtxDisablePeerAccess, reinterpret_cast<void*>(&::cuCtxDisablePeerAccess)},
-    {Symbol::cuCtxEnablePeerAccess, reinterpret_cast<void*>(&::cuCtxEnablePeerAccess)},
-    {Symbol::cuCtxFromGreenCtx, reinterpret_cast<void*>(&::cuCtxFromGreenCtx)},
-    {Symbol::cuCtxRecordEvent, reinterpret_cast<void*>(&::cuCtxRecordEvent)},
-    {Symbol::cuCtxResetPersistingL2Cache, reinterpret_cast<void*>(&::cuCtxResetPersistingL2Cache)},
-    {Symbol::cuCtxSetLimit, reinterpret_cast<void*>(&::cuCtxSetLimit)},
-    {Symbol::cuCtxWaitEvent, reinterpret_cast<void*>(&::cuCtxWaitEvent)},
-    {Symbol::cuDestroyExternalMemory, reinterpret_cast<void*>(&::cuDestroyExternalMemory)},
-    {Symbol::cuDestroyExternalSemaphore, reinterpret_cast<void*>(&::cuDestroyExternalSemaphore)},
-    {Symbol::cuDeviceGraphMemTrim, reinterpret_cast<void*>(&::cuDeviceGraphMemTrim)},
-    {Symbol::cuDevicePrimaryCtxRelease, reinterpret_cast<void*>(&::cuDevicePrimaryCtxRelease)},
-    {Symbol::cuDevicePrimaryCtxRelease_v2, reinterpret_cast<void*>(&::cuDevicePrimaryCtxRelease_v2)},
-    {Symbol::cuDevicePrimaryCtxReset, reinterpret_cast<void*>(&::cuDevicePrimaryCtxReset)},
-    {Symbol::cuDevicePrimaryCtxReset_v2, reinterpret_cast<void*>(&::cuDevicePrimaryCtxReset_v2)},
-    {Symbol::cuDevicePrimaryCtxRetain, reinterpret_cast<void*>(&::cuDevicePrimaryCtxRetain)},
-    {Symbol::cuEGLStreamConsumerConnect, reinterpret_cast<void*>(&::cuEGLStreamConsumerConnect)},
-    {Symbol::cuEGLStreamConsumerConnectWithFlags, reinterpret_cast<void*>(&::cuEGLStreamConsumerConnectWithFlags)},
-    {Symbol::cuEGLStreamConsumerDisconnect, reinterpret_cast<void*>(&::cuEGLStreamConsumerDisconnect)},
-    {Symbol::cuEGLStreamConsumerReleaseFrame, reinterpret_cast<void*>(&::cuEGLStreamConsumerReleaseFrame)},
-    {Symbol::cuEGLStreamProducerConnect, reinterpret_cast<void*>(&::cuEGLStreamProducerConnect)},
-    {Symbol::cuEGLStreamProducerDisconnect, reinterpret_cast<void*>(&::cuEGLStreamProducerDisconnect)},
-    {Symbol::cuEGLStreamProducerPresentFrame, reinterpret_cast<void*>(&::cuEGLStreamProducerPresentFrame)},
-    {Symbol::cuEGLStreamProducerReturnFrame, reinterpret_cast<void*>(&::cuEGLStreamProducerReturnFrame)},
-    {Symbol::cuEventCreate, reinterpret_cast<void*>(&::cuEventCreate)},
-    {Symbol::cuEventDestroy, reinterpret_cast<void*>(&::cuEventDestroy)},
-    {Symbol::cuEventDestroy_v2, reinterpret_cast<void*>(&::cuEventDestroy_v2)},
-    {Symbol::cuEventRecord, reinterpret_cast<void*>(&::cuEventRecord)},
-    {Symbol::cuEventRecordWithFlags, reinterpret_cast<void*>(&::cuEventRecordWithFlags)},
-    {Symbol::cuEventRecordWithFlags_ptsz, reinterpret_cast<void*>(&::cuEventRecordWithFlags_ptsz)},
-    {Symbol::cuEventRecord_ptsz, reinterpret_cast<void*>(&::cuEventRecord_ptsz)},
-    {Symbol::cuExternalMemoryGetMappedBuffer, reinterpret_cast<void*>(&::cuExternalMemoryGetMappedBuffer)},
-    {Symbol::cuExternalMemoryGetMappedMipmappedArray, reinterpret_cast<void*>(&::cuExternalMemoryGetMappedMipmappedArray)},
-    {Symbol::cuFlushGPUDirectRDMAWrites, reinterpret_cast<void*>(&::cuFlushGPUDirectRDMAWrites)},
-    {Symbol::cuFuncLoad, reinterpret_cast<void*>(&::cuFuncLoad)},
-    {Symbol::cuGLCtxCreate, reinterpret_cast<void*>(&::cuGLCtxCreate)},
-    {Symbol::cuGLCtxCreate_v2, reinterpret_cast<void*>(&::cuGLCtxCreate_v2)},
-    {Symbol::cuGLInit, reinterpret_cast<void*>(&::cuGLInit)},
-    {Symbol::cuGLMapBufferObject, reinterpret_cast<void*>(&::cuGLMapBufferObject)},
-    {Symbol::cuGLMapBufferObjectAsync, reinterpret_cast<void*>(&::cuGLMapBufferObjectAsync)},
-    {Symbol::cuGLMapBufferObjectAsync_v2, reinterpret_cast<void*>(&::cuGLMapBufferObjectAsync_v2)},
-    {Symbol::cuGLMapBufferObjectAsync_v2_ptsz, reinterpret_cast<void*>(&::cuGLMapBufferObjectAsync_v2_ptsz)},
-    {Symbol::cuGLMapBufferObject_v2, reinterpret_cast<void*>(&::cuGLMapBufferObject_v2)},
-    {Symbol::cuGLMapBufferObject_v2_ptds, reinterpret_cast<void*>(&::cuGLMapBufferObject_v2_ptds)},
-    {Symbol::cuGLRegisterBufferObject, reinterpret_cast<void*>(&::cuGLRegisterBufferObject)},
-    {Symbol::cuGLUnmapBufferObject, reinterpret_cast<void*>(&::cuGLUnmapBufferObject)},
-    {Symbol::cuGLUnmapBufferObjectAsync, reinterpret_cast<void*>(&::cuGLUnmapBufferObjectAsync)},
-    {Symbol::cuGLUnregisterBufferObject, reinterpret_cast<void*>(&::cuGLUnregisterBufferObject)},
-    {Symbol::cuGetProcAddress, reinterpret_cast<void*>(&::cuGetProcAddress)},
-    {Symbol::cuGetProcAddress_v2, reinterpret_cast<void*>(&::cuGetProcAddress_v2)},
-    {Symbol::cuGraphAddMemAllocNode, reinterpret_cast<void*>(&::cuGraphAddMemAllocNode)},
-    {Symbol::cuGraphDestroy, reinterpret_cast<void*>(&::cuGraphDestroy)},
-    {Symbol::cuGraphExecDestroy, reinterpret_cast<void*>(&::cuGraphExecDestroy)},
-    {Symbol::cuGraphExecUpdate, reinterpret_cast<void*>(&::cuGraphExecUpdate)},
-    {Symbol::cuGraphExecUpdate_v2, reinterpret_cast<void*>(&::cuGraphExecUpdate_v2)},
-    {Symbol::cuGraphInstantiate, reinterpret_cast<void*>(&::cuGraphInstantiate)},
-    {Symbol::cuGraphInstantiateWithFlags, reinterpret_cast<void*>(&::cuGraphInstantiateWithFlags)},
-    {Symbol::cuGraphInstantiateWithParams, reinterpret_cast<void*>(&::cuGraphInstantiateWithParams)},
-    {Symbol::cuGraphInstantiateWithParams_ptsz, reinterpret_cast<void*>(&::cuGraphInstantiateWithParams_ptsz)},
-    {Symbol::cuGraphInstantiate_v2, reinterpret_cast<void*>(&::cuGraphInstantiate_v2)},
-    {Symbol::cuGraphLaunch, reinterpret_cast<void*>(&::cuGraphLaunch)},
-    {Symbol::cuGraphLaunch_ptsz, reinterpret_cast<void*>(&::cuGraphLaunch_ptsz)},
-    {Symbol::cuGraphUpload, reinterpret_cast<void*>(&::cuGraphUpload)},
-    {Symbol::cuGraphUpload_ptsz, reinterpret_cast<void*>(&::cuGraphUpload_ptsz)},
-    {Symbol::cuGraphicsEGLRegisterImage, reinterpret_cast<void*>(&::cuGraphicsEGLRegisterImage)},
-    {Symbol::cuGraphicsGLRegisterBuffer, reinterpret_cast<void*>(&::cuGraphicsGLRegisterBuffer)},
-    {Symbol::cuGraphicsGLRegisterImage, reinterpret_cast<void*>(&::cuGraphicsGLRegisterImage)},
-    {Symbol::cuGraphicsMapResources, reinterpret_cast<void*>(&::cuGraphicsMapResources)},
-    {Symbol::cuGraphicsMapResources_ptsz, reinterpret_cast<void*>(&::cuGraphicsMapResources_ptsz)},
-    {Symbol::cuGraphicsUnmapResources, reinterpret_cast<void*>(&::cuGraphicsUnmapResources)},
-    {Symbol::cuGraphicsUnmapResources_ptsz, reinterpret_cast<void*>(&::cuGraphicsUnmapResources_ptsz)},
-    {Symbol::cuGraphicsUnregisterResource, reinterpret_cast<void*>(&::cuGraphicsUnregisterResource)},
-    {Symbol::cuGraphicsVDPAURegisterOutputSurface, reinterpret_cast<void*>(&::cuGraphicsVDPAURegisterOutputSurface)},
-    {Symbol::cuGraphicsVDPAURegisterVideoSurface, reinterpret_cast<void*>(&::cuGraphicsVDPAURegisterVideoSurface)},
-    {Symbol::cuGreenCtxCreate, reinterpret_cast<void*>(&::cuGreenCtxCreate)},
-    {Symbol::cuGreenCtxDestroy, reinterpret_cast<void*>(&::cuGreenCtxDestroy)},
-    {Symbol::cuGreenCtxRecordEvent, reinterpret_cast<void*>(&::cuGreenCtxRecordEvent)},
-    {Symbol::cuGreenCtxStreamCreate, reinterpret_cast<void*>(&::cuGreenCtxStreamCreate)},
-    {Symbol::cuGreenCtxWaitEvent, reinterpret_cast<void*>(&::cuGreenCtxWaitEvent)},
-    {Symbol::cuImportExternalMemory, reinterpret_cast<void*>(&::cuImportExternalMemory)},
-    {Symbol::cuImportExternalSemaphore, reinterpret_cast<void*>(&::cuImportExternalSemaphore)},
-    {Symbol::cuInit, reinterpret_cast<void*>(&::cuInit)},
-    {Symbol::cuIpcCloseMemHandle, reinterpret_cast<void*>(&::cuIpcCloseMemHandle)},
-    {Symbol::cuIpcGetEventHandle, reinterpret_cast<void*>(&::cuIpcGetEventHandle)},
-    {Symbol::cuIpcGetMemHandle, reinterpret_cast<void*>(&::cuIpcGetMemHandle)},
-    {Symbol::cuIpcOpenEventHandle, reinterpret_cast<void*>(&::cuIpcOpenEventHandle)},
-    {Symbol::cuIpcOpenMemHandle, reinterpret_cast<void*>(&::cuIpcOpenMemHandle)},
-    {Symbol::cuIpcOpenMemHandle_v2, reinterpret_cast<void*>(&::cuIpcOpenMemHandle_v2)},
-    {Symbol::cuKernelGetFunction, reinterpret_cast<void*>(&::cuKernelGetFunction)},
-    {Symbol::cuLaunch, reinterpret_cast<void*>(&::cuLaunch)},
-    {Symbol::cuLaunchCooperativeKernel, reinterpret_cast<void*>(&::cuLaunchCooperativeKernel)},
-    {Symbol::cuLaunchCooperativeKernelMultiDevice, reinterpret_cast<void*>(&::cuLaunchCooperativeKernelMultiDevice)},
-    {Symbol::cuLaunchCooperativeKernel_ptsz, reinterpret_cast<void*>(&::cuLaunchCooperativeKernel_ptsz)},
-    {Symbol::cuLaunchGrid, reinterpret_cast<void*>(&::cuLaunchGrid)},
-    {Symbol::cuLaunchGridAsync, reinterpret_cast<void*>(&::cuLaunchGridAsync)},
-    {Symbol::cuLaunchHostFunc, reinterpret_cast<void*>(&::cuLaunchHostFunc)},
-    {Symbol::cuLaunchHostFunc_ptsz, reinterpret_cast<void*>(&::cuLaunchHostFunc_ptsz)},
-    {Symbol::cuLaunchKernel, reinterpret_cast<void*>(&::cuLaunchKernel)},
-    {Symbol::cuLaunchKernelEx, reinterpret_cast<void*>(&::cuLaunchKernelEx)},
-    {Symbol::cuLaunchKernelEx_ptsz, reinterpret_cast<void*>(&::cuLaunchKernelEx_ptsz)},
-    {Symbol::cuLaunchKernel_ptsz, reinterpret_cast<void*>(&::cuLaunchKernel_ptsz)},
-    {Symbol::cuLibraryGetGlobal, reinterpret_cast<void*>(&::cuLibraryGetGlobal)},
-    {Symbol::cuLibraryGetManaged, reinterpret_cast<void*>(&::cuLibraryGetManaged)},
-    {Symbol::cuLibraryGetModule, reinterpret_cast<void*>(&::cuLibraryGetModule)},
-    {Symbol::cuLibraryGetUnifiedFunction, reinterpret_cast<void*>(&::cuLibraryGetUnifiedFunction)},
-    {Symbol::cuLibraryLoadData, reinterpret_cast<void*>(&::cuLibraryLoadData)},
-    {Symbol::cuLibraryLoadFromFile, reinterpret_cast<void*>(&::cuLibraryLoadFromFile)},
-    {Symbol::cuLibraryUnload, reinterpret_cast<void*>(&::cuLibraryUnload)},
-    {Symbol::cuMemAddressFree, reinterpret_cast<void*>(&::cuMemAddressFree)},
-    {Symbol::cuMemAddressReserve, reinterpret_cast<void*>(&::cuMemAddressReserve)},
-    {Symbol::cuMemAdvise, reinterpret_cast<void*>(&::cuMemAdvise)},
-    {Symbol::cuMemAdvise_v2, reinterpret_cast<void*>(&::cuMemAdvise_v2)},
-    {Symbol::cuMemAlloc, reinterpret_cast<void*>(&::cuMemAlloc)},
-    {Symbol::cuMemAllocAsync, reinterpret_cast<void*>(&::cuMemAllocAsync)},
-    {Symbol::cuMemAllocAsync_ptsz, reinterpret_cast<void*>(&::cuMemAllocAsync_ptsz)},
-    {Symbol::cuMemAllocFromPoolAsync, reinterpret_cast<void*>(&::cuMemAllocFromPoolAsync)},
-    {Symbol::cuMemAllocFromPoolAsync_ptsz, reinterpret_cast<void*>(&::cuMemAllocFromPoolAsync_ptsz)},
-    {Symbol::cuMemAllocHost, reinterpret_cast<void*>(&::cuMemAllocHost)},
-    {Symbol::cuMemAllocHost_v2, reinterpret_cast<void*>(&::cuMemAllocHost_v2)},
-    {Symbol::cuMemAllocManaged, reinterpret_cast<void*>(&::cuMemAllocManaged)},
-    {Symbol::cuMemAllocPitch, reinterpret_cast<void*>(&::cuMemAllocPitch)},
-    {Symbol::cuMemAllocPitch_v2, reinterpret_cast<void*>(&::cuMemAllocPitch_v2)},
-    {Symbol::cuMemAlloc_v2, reinterpret_cast<void*>(&::cuMemAlloc_v2)},
-    {Symbol::cuMemBatchDecompressAsync, reinterpret_cast<void*>(&::cuMemBatchDecompressAsync)},
-    {Symbol::cuMemBatchDecompressAsync_ptsz, reinterpret_cast<void*>(&::cuMemBatchDecompressAsync_ptsz)},
-    {Symbol::cuMemCreate, reinterpret_cast<void*>(&::cuMemCreate)},
-    {Symbol::cuMemDiscardAndPrefetchBatchAsync, reinterpret_cast<void*>(&::cuMemDiscardAndPrefetchBatchAsync)},
-    {Symbol::cuMemDiscardAndPrefetchBatchAsync_ptsz, reinterpret_cast<void*>(&::cuMemDiscardAndPrefetchBatchAsync_ptsz)},
-    {Symbol::cuMemDiscardBatchAsync, reinterpret_cast<void*>(&::cuMemDiscardBatchAsync)},
-    {Symbol::cuMemDiscardBatchAsync_ptsz, reinterpret_cast<void*>(&::cuMemDiscardBatchAsync_ptsz)},
-    {Symbol::cuMemExportToShareableHandle, reinterpret_cast<void*>(&::cuMemExportToShareableHandle)},
-    {Symbol::cuMemFree, reinterpret_cast<void*>(&::cuMemFree)},
-    {Symbol::cuMemFreeAsync, reinterpret_cast<void*>(&::cuMemFreeAsync)},
-    {Symbol::cuMemFreeAsync_ptsz, reinterpret_cast<void*>(&::cuMemFreeAsync_ptsz)},
-    {Symbol::cuMemFreeHost, reinterpret_cast<void*>(&::cuMemFreeHost)},
-    {Symbol::cuMemFree_v2, reinterpret_cast<void*>(&::cuMemFree_v2)},
-    {Symbol::cuMemGetAddressRange_v2, reinterpret_cast<void*>(&::cuMemGetAddressRange_v2)},
-    {Symbol::cuMemGetHandleForAddressRange, reinterpret_cast<void*>(&::cuMemGetHandleForAddressRange)},
-    {Symbol::cuMemHostAlloc, reinterpret_cast<void*>(&::cuMemHostAlloc)},
-    {Symbol::cuMemHostRegister, reinterpret_cast<void*>(&::cuMemHostRegister)},
-    {Symbol::cuMemHostRegister_v2, reinterpret_cast<void*>(&::cuMemHostRegister_v2)},
-    {Symbol::cuMemHostUnregister, reinterpret_cast<void*>(&::cuMemHostUnregister)},
-    {Symbol::cuMemImportFromShareableHandle, reinterpret_cast<void*>(&::cuMemImportFromShareableHandle)},
-    {Symbol::cuMemMap, reinterpret_cast<void*>(&::cuMemMap)},
-    {Symbol::cuMemMapArrayAsync, reinterpret_cast<void*>(&::cuMemMapArrayAsync)},
-    {Symbol::cuMemMapArrayAsync_ptsz, reinterpret_cast<void*>(&::cuMemMapArrayAsync_ptsz)},
-    {Symbol::cuMemPoolCreate, reinterpret_cast<void*>(&::cuMemPoolCreate)},
-    {Symbol::cuMemPoolDestroy, reinterpret_cast<void*>(&::cuMemPoolDestroy)},
-    {Symbol::cuMemPoolExportPointer, reinterpret_cast<void*>(&::cuMemPoolExportPointer)},
-    {Symbol::cuMemPoolExportToShareableHandle, reinterpret_cast<void*>(&::cuMemPoolExportToShareableHandle)},
-    {Symbol::cuMemPoolImportFromShareableHandle, reinterpret_cast<void*>(&::cuMemPoolImportFromShareableHandle)},
-    {Symbol::cuMemPoolImportPointer, reinterpret_cast<void*>(&::cuMemPoolImportPointer)},
-    {Symbol::cuMemPoolSetAccess, reinterpret_cast<void*>(&::cuMemPoolSetAccess)},
-    {Symbol::cuMemPoolTrimTo, reinterpret_cast<void*>(&::cuMemPoolTrimTo)},
-    {Symbol::cuMemPrefetchAsync, reinterpret_cast<void*>(&::cuMemPrefetchAsync)},
-    {Symbol::cuMemPrefetchAsync_ptsz, reinterpret_cast<void*>(&::cuMemPrefetchAsync_ptsz)},
-    {Symbol::cuMemPrefetchAsync_v2, reinterpret_cast<void*>(&::cuMemPrefetchAsync_v2)},
-    {Symbol::cuMemPrefetchAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemPrefetchAsync_v2_ptsz)},
-    {Symbol::cuMemPrefetchBatchAsync, reinterpret_cast<void*>(&::cuMemPrefetchBatchAsync)},
-    {Symbol::cuMemPrefetchBatchAsync_ptsz, reinterpret_cast<void*>(&::cuMemPrefetchBatchAsync_ptsz)},
-    {Symbol::cuMemRelease, reinterpret_cast<void*>(&::cuMemRelease)},
-    {Symbol::cuMemRetainAllocationHandle, reinterpret_cast<void*>(&::cuMemRetainAllocationHandle)},
-    {Symbol::cuMemSetAccess, reinterpret_cast<void*>(&::cuMemSetAccess)},
-    {Symbol::cuMemUnmap, reinterpret_cast<void*>(&::cuMemUnmap)},
-    {Symbol::cuMemcpy, reinterpret_cast<void*>(&::cuMemcpy)},
-    {Symbol::cuMemcpy2D, reinterpret_cast<void*>(&::cuMemcpy2D)},
-    {Symbol::cuMemcpy2DAsync, reinterpret_cast<void*>(&::cuMemcpy2DAsync)},
-    {Symbol::cuMemcpy2DAsync_v2, reinterpret_cast<void*>(&::cuMemcpy2DAsync_v2)},
-    {Symbol::cuMemcpy2DAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpy2DAsync_v2_ptsz)},
-    {Symbol::cuMemcpy2DUnaligned, reinterpret_cast<void*>(&::cuMemcpy2DUnaligned)},
-    {Symbol::cuMemcpy2DUnaligned_v2, reinterpret_cast<void*>(&::cuMemcpy2DUnaligned_v2)},
-    {Symbol::cuMemcpy2DUnaligned_v2_ptds, reinterpret_cast<void*>(&::cuMemcpy2DUnaligned_v2_ptds)},
-    {Symbol::cuMemcpy2D_v2, reinterpret_cast<void*>(&::cuMemcpy2D_v2)},
-    {Symbol::cuMemcpy2D_v2_ptds, reinterpret_cast<void*>(&::cuMemcpy2D_v2_ptds)},
-    {Symbol::cuMemcpy3D, reinterpret_cast<void*>(&::cuMemcpy3D)},
-    {Symbol::cuMemcpy3DAsync, reinterpret_cast<void*>(&::cuMemcpy3DAsync)},
-    {Symbol::cuMemcpy3DAsync_v2, reinterpret_cast<void*>(&::cuMemcpy3DAsync_v2)},
-    {Symbol::cuMemcpy3DAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpy3DAsync_v2_ptsz)},
-    {Symbol::cuMemcpy3DBatchAsync, reinterpret_cast<void*>(&::cuMemcpy3DBatchAsync)},
-    {Symbol::cuMemcpy3DBatchAsync_ptsz, reinterpret_cast<void*>(&::cuMemcpy3DBatchAsync_ptsz)},
-    {Symbol::cuMemcpy3DBatchAsync_v2, reinterpret_cast<void*>(&::cuMemcpy3DBatchAsync_v2)},
-    {Symbol::cuMemcpy3DBatchAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpy3DBatchAsync_v2_ptsz)},
-    {Symbol::cuMemcpy3DPeer, reinterpret_cast<void*>(&::cuMemcpy3DPeer)},
-    {Symbol::cuMemcpy3DPeerAsync, reinterpret_cast<void*>(&::cuMemcpy3DPeerAsync)},
-    {Symbol::cuMemcpy3DPeerAsync_ptsz, reinterpret_cast<void*>(&::cuMemcpy3DPeerAsync_ptsz)},
-    {Symbol::cuMemcpy3DPeer_ptds, reinterpret_cast<void*>(&::cuMemcpy3DPeer_ptds)},
-    {Symbol::cuMemcpy3D_v2, reinterpret_cast<void*>(&::cuMemcpy3D_v2)},
-    {Symbol::cuMemcpy3D_v2_ptds, reinterpret_cast<void*>(&::cuMemcpy3D_v2_ptds)},
-    {Symbol::cuMemcpyAsync, reinterpret_cast<void*>(&::cuMemcpyAsync)},
-    {Symbol::cuMemcpyAsync_ptsz, reinterpret_cast<void*>(&::cuMemcpyAsync_ptsz)},
-    {Symbol::cuMemcpyAtoA, reinterpret_cast<void*>(&::cuMemcpyAtoA)},
-    {Symbol::cuMemcpyAtoA_v2, reinterpret_cast<void*>(&::cuMemcpyAtoA_v2)},
-    {Symbol::cuMemcpyAtoA_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyAtoA_v2_ptds)},
-    {Symbol::cuMemcpyAtoD, reinterpret_cast<void*>(&::cuMemcpyAtoD)},
-    {Symbol::cuMemcpyAtoD_v2, reinterpret_cast<void*>(&::cuMemcpyAtoD_v2)},
-    {Symbol::cuMemcpyAtoD_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyAtoD_v2_ptds)},
-    {Symbol::cuMemcpyAtoH, reinterpret_cast<void*>(&::cuMemcpyAtoH)},
-    {Symbol::cuMemcpyAtoHAsync, reinterpret_cast<void*>(&::cuMemcpyAtoHAsync)},
-    {Symbol::cuMemcpyAtoHAsync_v2, reinterpret_cast<void*>(&::cuMemcpyAtoHAsync_v2)},
-    {Symbol::cuMemcpyAtoHAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyAtoHAsync_v2_ptsz)},
-    {Symbol::cuMemcpyAtoH_v2, reinterpret_cast<void*>(&::cuMemcpyAtoH_v2)},
-    {Symbol::cuMemcpyAtoH_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyAtoH_v2_ptds)},
-    {Symbol::cuMemcpyBatchAsync, reinterpret_cast<void*>(&::cuMemcpyBatchAsync)},
-    {Symbol::cuMemcpyBatchAsync_ptsz, reinterpret_cast<void*>(&::cuMemcpyBatchAsync_ptsz)},
-    {Symbol::cuMemcpyBatchAsync_v2, reinterpret_cast<void*>(&::cuMemcpyBatchAsync_v2)},
-    {Symbol::cuMemcpyBatchAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyBatchAsync_v2_ptsz)},
-    {Symbol::cuMemcpyDtoA, reinterpret_cast<void*>(&::cuMemcpyDtoA)},
-    {Symbol::cuMemcpyDtoA_v2, reinterpret_cast<void*>(&::cuMemcpyDtoA_v2)},
-    {Symbol::cuMemcpyDtoA_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyDtoA_v2_ptds)},
-    {Symbol::cuMemcpyDtoD, reinterpret_cast<void*>(&::cuMemcpyDtoD)},
-    {Symbol::cuMemcpyDtoDAsync, reinterpret_cast<void*>(&::cuMemcpyDtoDAsync)},
-    {Symbol::cuMemcpyDtoDAsync_v2, reinterpret_cast<void*>(&::cuMemcpyDtoDAsync_v2)},
-    {Symbol::cuMemcpyDtoDAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyDtoDAsync_v2_ptsz)},
-    {Symbol::cuMemcpyDtoD_v2, reinterpret_cast<void*>(&::cuMemcpyDtoD_v2)},
-    {Symbol::cuMemcpyDtoD_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyDtoD_v2_ptds)},
-    {Symbol::cuMemcpyDtoH, reinterpret_cast<void*>(&::cuMemcpyDtoH)},
-    {Symbol::cuMemcpyDtoHAsync, reinterpret_cast<void*>(&::cuMemcpyDtoHAsync)},
-    {Symbol::cuMemcpyDtoHAsync_v2, reinterpret_cast<void*>(&::cuMemcpyDtoHAsync_v2)},
-    {Symbol::cuMemcpyDtoHAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyDtoHAsync_v2_ptsz)},
-    {Symbol::cuMemcpyDtoH_v2, reinterpret_cast<void*>(&::cuMemcpyDtoH_v2)},
-    {Symbol::cuMemcpyDtoH_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyDtoH_v2_ptds)},
-    {Symbol::cuMemcpyHtoA, reinterpret_cast<void*>(&::cuMemcpyHtoA)},
-    {Symbol::cuMemcpyHtoAAsync, reinterpret_cast<void*>(&::cuMemcpyHtoAAsync)},
-    {Symbol::cuMemcpyHtoAAsync_v2, reinterpret_cast<void*>(&::cuMemcpyHtoAAsync_v2)},
-    {Symbol::cuMemcpyHtoAAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyHtoAAsync_v2_ptsz)},
-    {Symbol::cuMemcpyHtoA_v2, reinterpret_cast<void*>(&::cuMemcpyHtoA_v2)},
-    {Symbol::cuMemcpyHtoA_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyHtoA_v2_ptds)},
-    {Symbol::cuMemcpyHtoD, reinterpret_cast<void*>(&::cuMemcpyHtoD)},
-    {Symbol::cuMemcpyHtoDAsync, reinterpret_cast<void*>(&::cuMemcpyHtoDAsync)},
-    {Symbol::cuMemcpyHtoDAsync_v2, reinterpret_cast<void*>(&::cuMemcpyHtoDAsync_v2)},
-    {Symbol::cuMemcpyHtoDAsync_v2_ptsz, reinterpret_cast<void*>(&::cuMemcpyHtoDAsync_v2_ptsz)},
-    {Symbol::cuMemcpyHtoD_v2, reinterpret_cast<void*>(&::cuMemcpyHtoD_v2)},
-    {Symbol::cuMemcpyHtoD_v2_ptds, reinterpret_cast<void*>(&::cuMemcpyHtoD_v2_ptds)},
-    {Symbol::cuMemcpyPeer, reinterpret_cast<void*>(&::cuMemcpyPeer)},
-    {Symbol::cuMemcpyPeerAsync, reinterpret_cast<void*>(&::cuMemcpyPeerAsync)},
-    {Symbol::cuMemcpyPeerAsync_ptsz, reinterpret_cast<void*>(&::cuMemcpyPeerAsync_ptsz)},
-    {Symbol::cuMemcpyPeer_ptds, reinterpret_cast<void*>(&::cuMemcpyPeer_ptds)},
-    {Symbol::cuMemcpy_ptds, reinterpret_cast<void*>(&::cuMemcpy_ptds)},
-    {Symbol::cuMemsetD16, reinterpret_cast<void*>(&::cuMemsetD16)},
-    {Symbol::cuMemsetD16Async, reinterpret_cast<void*>(&::cuMemsetD16Async)},
-    {Symbol::cuMemsetD16Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD16Async_ptsz)},
-    {Symbol::cuMemsetD16_v2, reinterpret_cast<void*>(&::cuMemsetD16_v2)},
-    {Symbol::cuMemsetD16_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD16_v2_ptds)},
-    {Symbol::cuMemsetD2D16, reinterpret_cast<void*>(&::cuMemsetD2D16)},
-    {Symbol::cuMemsetD2D16Async, reinterpret_cast<void*>(&::cuMemsetD2D16Async)},
-    {Symbol::cuMemsetD2D16Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD2D16Async_ptsz)},
-    {Symbol::cuMemsetD2D16_v2, reinterpret_cast<void*>(&::cuMemsetD2D16_v2)},
-    {Symbol::cuMemsetD2D16_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD2D16_v2_ptds)},
-    {Symbol::cuMemsetD2D32, reinterpret_cast<void*>(&::cuMemsetD2D32)},
-    {Symbol::cuMemsetD2D32Async, reinterpret_cast<void*>(&::cuMemsetD2D32Async)},
-    {Symbol::cuMemsetD2D32Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD2D32Async_ptsz)},
-    {Symbol::cuMemsetD2D32_v2, reinterpret_cast<void*>(&::cuMemsetD2D32_v2)},
-    {Symbol::cuMemsetD2D32_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD2D32_v2_ptds)},
-    {Symbol::cuMemsetD2D8, reinterpret_cast<void*>(&::cuMemsetD2D8)},
-    {Symbol::cuMemsetD2D8Async, reinterpret_cast<void*>(&::cuMemsetD2D8Async)},
-    {Symbol::cuMemsetD2D8Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD2D8Async_ptsz)},
-    {Symbol::cuMemsetD2D8_v2, reinterpret_cast<void*>(&::cuMemsetD2D8_v2)},
-    {Symbol::cuMemsetD2D8_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD2D8_v2_ptds)},
-    {Symbol::cuMemsetD32, reinterpret_cast<void*>(&::cuMemsetD32)},
-    {Symbol::cuMemsetD32Async, reinterpret_cast<void*>(&::cuMemsetD32Async)},
-    {Symbol::cuMemsetD32Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD32Async_ptsz)},
-    {Symbol::cuMemsetD32_v2, reinterpret_cast<void*>(&::cuMemsetD32_v2)},
-    {Symbol::cuMemsetD32_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD32_v2_ptds)},
-    {Symbol::cuMemsetD8, reinterpret_cast<void*>(&::cuMemsetD8)},
-    {Symbol::cuMemsetD8Async, reinterpret_cast<void*>(&::cuMemsetD8Async)},
-    {Symbol::cuMemsetD8Async_ptsz, reinterpret_cast<void*>(&::cuMemsetD8Async_ptsz)},
-    {Symbol::cuMemsetD8_v2, reinterpret_cast<void*>(&::cuMemsetD8_v2)},
-    {Symbol::cuMemsetD8_v2_ptds, reinterpret_cast<void*>(&::cuMemsetD8_v2_ptds)},
-    {Symbol::cuMipmappedArrayCreate, reinterpret_cast<void*>(&::cuMipmappedArrayCreate)},
-    {Symbol::cuMipmappedArrayDestroy, reinterpret_cast<void*>(&::cuMipmappedArrayDestroy)},
-    {Symbol::cuModuleGetFunction, reinterpret_cast<void*>(&::cuModuleGetFunction)},
-    {Symbol::cuModuleGetGlobal, reinterpret_cast<void*>(&::cuModuleGetGlobal)},
-    {Symbol::cuModuleGetGlobal_v2, reinterpret_cast<void*>(&::cuModuleGetGlobal_v2)},
-    {Symbol::cuModuleLoad, reinterpret_cast<void*>(&::cuModuleLoad)},
-    {Symbol::cuModuleLoadData, reinterpret_cast<void*>(&::cuModuleLoadData)},
-    {Symbol::cuModuleLoadDataEx, reinterpret_cast<void*>(&::cuModuleLoadDataEx)},
-    {Symbol::cuModuleLoadFatBinary, reinterpret_cast<void*>(&::cuModuleLoadFatBinary)},
-    {Symbol::cuModuleUnload, reinterpret_cast<void*>(&::cuModuleUnload)},
-    {Symbol::cuMulticastAddDevice, reinterpret_cast<void*>(&::cuMulticastAddDevice)},
-    {Symbol::cuMulticastBindAddr, reinterpret_cast<void*>(&::cuMulticastBindAddr)},
-    {Symbol::cuMulticastBindMem, reinterpret_cast<void*>(&::cuMulticastBindMem)},
-    {Symbol::cuMulticastCreate, reinterpret_cast<void*>(&::cuMulticastCreate)},
-    {Symbol::cuMulticastUnbind, reinterpret_cast<void*>(&::cuMulticastUnbind)},
-    {Symbol::cuPointerGetAttribute, reinterpret_cast<void*>(&::cuPointerGetAttribute)},
-    {Symbol::cuPointerGetAttributes, reinterpret_cast<void*>(&::cuPointerGetAttributes)},
-    {Symbol::cuSignalExternalSemaphoresAsync, reinterpret_cast<void*>(&::cuSignalExternalSemaphoresAsync)},
-    {Symbol::cuSignalExternalSemaphoresAsync_ptsz, reinterpret_cast<void*>(&::cuSignalExternalSemaphoresAsync_ptsz)},
-    {Symbol::cuStreamAddCallback, reinterpret_cast<void*>(&::cuStreamAddCallback)},
-    {Symbol::cuStreamAddCallback_ptsz, reinterpret_cast<void*>(&::cuStreamAddCallback_ptsz)},
-    {Symbol::cuStreamAttachMemAsync, reinterpret_cast<void*>(&::cuStreamAttachMemAsync)},
-    {Symbol::cuStreamAttachMemAsync_ptsz, reinterpret_cast<void*>(&::cuStreamAttachMemAsync_ptsz)},
-    {Symbol::cuStreamBatchMemOp, reinterpret_cast<void*>(&::cuStreamBatchMemOp)},
-    {Symbol::cuStreamBatchMemOp_ptsz, reinterpret_cast<void*>(&::cuStreamBatchMemOp_ptsz)},
-    {Symbol::cuStreamBatchMemOp_v2, reinterpret_cast<void*>(&::cuStreamBatchMemOp_v2)},
-    {Symbol::cuStreamBatchMemOp_v2_ptsz, reinterpret_cast<void*>(&::cuStreamBatchMemOp_v2_ptsz)},
-    {Symbol::cuStreamBeginCapture, reinterpret_cast<void*>(&::cuStreamBeginCapture)},
-    {Symbol::cuStreamBeginCaptureToGraph, reinterpret_cast<void*>(&::cuStreamBeginCaptureToGraph)},
-    {Symbol::cuStreamBeginCaptureToGraph_ptsz, reinterpret_cast<void*>(&::cuStreamBeginCaptureToGraph_ptsz)},
-    {Symbol::cuStreamBeginCapture_ptsz, reinterpret_cast<void*>(&::cuStreamBeginCapture_ptsz)},
-    {Symbol::cuStreamBeginCapture_v2, reinterpret_cast<void*>(&::cuStreamBeginCapture_v2)},
-    {Symbol::cuStreamBeginCapture_v2_ptsz, reinterpret_cast<void*>(&::cuStreamBeginCapture_v2_ptsz)},
-    {Symbol::cuStreamCreate, reinterpret_cast<void*>(&::cuStreamCreate)},
-    {Symbol::cuStreamCreateWithPriority, reinterpret_cast<void*>(&::cuStreamCreateWithPriority)},
-    {Symbol::cuStreamDestroy, reinterpret_cast<void*>(&::cuStreamDestroy)},
-    {Symbol::cuStreamDestroy_v2, reinterpret_cast<void*>(&::cuStreamDestroy_v2)},
-    {Symbol::cuStreamEndCapture, reinterpret_cast<void*>(&::cuStreamEndCapture)},
-    {Symbol::cuStreamEndCapture_ptsz, reinterpret_cast<void*>(&::cuStreamEndCapture_ptsz)},
-    {Symbol::cuStreamUpdateCaptureDependencies, reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies)},
-    {Symbol::cuStreamUpdateCaptureDependencies_ptsz, reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies_ptsz)},
-    {Symbol::cuStreamUpdateCaptureDependencies_v2, reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies_v2)},
-    {Symbol::cuStreamUpdateCaptureDependencies_v2_ptsz, reinterpret_cast<void*>(&::cuStreamUpdateCaptureDependencies_v2_ptsz)},
-    {Symbol::cuStreamWaitEvent, reinterpret_cast<void*>(&::cuStreamWaitEvent)},
-    {Symbol::cuStreamWaitEvent_ptsz, reinterpret_cast<void*>(&::cuStreamWaitEvent_ptsz)},
-    {Symbol::cuStreamWaitValue32, reinterpret_cast<void*>(&::cuStreamWaitValue32)},
-    {Symbol::cuStreamWaitValue32_ptsz, reinterpret_cast<void*>(&::cuStreamWaitValue32_ptsz)},
-    {Symbol::cuStreamWaitValue32_v2, reinterpret_cast<void*>(&::cuStreamWaitValue32_v2)},
-    {Symbol::cuStreamWaitValue32_v2_ptsz, reinterpret_cast<void*>(&::cuStreamWaitValue32_v2_ptsz)},
-    {Symbol::cuStreamWaitValue64, reinterpret_cast<void*>(&::cuStreamWaitValue64)},
-    {Symbol::cuStreamWaitValue64_ptsz, reinterpret_cast<void*>(&::cuStreamWaitValue64_ptsz)},
-    {Symbol::cuStreamWaitValue64_v2, reinterpret_cast<void*>(&::cuStreamWaitValue64_v2)},
-    {Symbol::cuStreamWaitValue64_v2_ptsz, reinterpret_cast<void*>(&::cuStreamWaitValue64_v2_ptsz)},
-    {Symbol::cuStreamWriteValue32, reinterpret_cast<void*>(&::cuStreamWriteValue32)},
-    {Symbol::cuStreamWriteValue32_ptsz, reinterpret_cast<void*>(&::cuStreamWriteValue32_ptsz)},
-    {Symbol::cuStreamWriteValue32_v2, reinterpret_cast<void*>(&::cuStreamWriteValue32_v2)},
-    {Symbol::cuStreamWriteValue32_v2_ptsz, reinterpret_cast<void*>(&::cuStreamWriteValue32_v2_ptsz)},
-    {Symbol::cuStreamWriteValue64, reinterpret_cast<void*>(&::cuStreamWriteValue64)},
-    {Symbol::cuStreamWriteValue64_ptsz, reinterpret_cast<void*>(&::cuStreamWriteValue64_ptsz)},
-    {Symbol::cuStreamWriteValue64_v2, reinterpret_cast<void*>(&::cuStreamWriteValue64_v2)},
-    {Symbol::cuStreamWriteValue64_v2_ptsz, reinterpret_cast<void*>(&::cuStreamWriteValue64_v2_ptsz)},
-    {Symbol::cuSurfObjectCreate, reinterpret_cast<void*>(&::cuSurfObjectCreate)},
-    {Symbol::cuSurfObjectDestroy, reinterpret_cast<void*>(&::cuSurfObjectDestroy)},
-    {Symbol::cuTexObjectCreate, reinterpret_cast<void*>(&::cuTexObjectCreate)},
-    {Symbol::cuTexObjectDestroy, reinterpret_cast<void*>(&::cuTexObjectDestroy)},
-    {Symbol::cuTexRefCreate, reinterpret_cast<void*>(&::cuTexRefCreate)},
-    {Symbol::cuTexRefDestroy, reinterpret_cast<void*>(&::cuTexRefDestroy)},
-    {Symbol::cuVDPAUCtxCreate, reinterpret_cast<void*>(&::cuVDPAUCtxCreate)},
-    {Symbol::cuVDPAUCtxCreate_v2, reinterpret_cast<void*>(&::cuVDPAUCtxCreate_v2)},
-    {Symbol::cuWaitExternalSemaphoresAsync, reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync)},
-    {Symbol::cuWaitExternalSemaphoresAsync_ptsz, reinterpret_cast<void*>(&::cuWaitExternalSemaphoresAsync_ptsz)},
+const Body kBodies[kSymbols] = {
+    {reinterpret_cast<void*>(&torpor_body_cuArray3DCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuArray3DCreate_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuArrayCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuArrayCreate_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuArrayDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxAttach), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxCreate_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxCreate_v3), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxCreate_v4), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxDestroy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxDestroy_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxDetach), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxDisablePeerAccess), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxEnablePeerAccess), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxFromGreenCtx), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetApiVersion), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetCurrent), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetDevice), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetDevice_v2), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetFlags), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetLimit), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxGetStreamPriorityRange), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxPopCurrent), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxPopCurrent_v2), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxPushCurrent), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxPushCurrent_v2), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxRecordEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxResetPersistingL2Cache), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSetCacheConfig), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSetCurrent), true},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSetFlags), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSetLimit), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSetSharedMemConfig), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSynchronize), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxSynchronize_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuCtxWaitEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDestroyExternalMemory), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDestroyExternalSemaphore), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceGet), true},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceGetAttribute), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceGetCount), true},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceGetGraphMemAttribute), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceGraphMemTrim), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxGetState), true},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxRelease), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxRelease_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxReset), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxReset_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxRetain), false},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxSetFlags), true},
+    {reinterpret_cast<void*>(&torpor_body_cuDevicePrimaryCtxSetFlags_v2), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceSetGraphMemAttribute), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDeviceTotalMem_v2), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuDriverGetVersion), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamConsumerAcquireFrame), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamConsumerConnect), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamConsumerConnectWithFlags), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamConsumerDisconnect), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamConsumerReleaseFrame), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamProducerConnect), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamProducerDisconnect), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamProducerPresentFrame), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEGLStreamProducerReturnFrame), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventDestroy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventDestroy_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventElapsedTime), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventElapsedTime_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventQuery), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventRecord), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventRecordWithFlags), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventRecordWithFlags_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventRecord_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuEventSynchronize), false},
+    {reinterpret_cast<void*>(&torpor_body_cuExternalMemoryGetMappedBuffer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuExternalMemoryGetMappedMipmappedArray), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFlushGPUDirectRDMAWrites), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncGetAttribute), true},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncLoad), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncSetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncSetBlockShape), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncSetCacheConfig), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncSetSharedMemConfig), false},
+    {reinterpret_cast<void*>(&torpor_body_cuFuncSetSharedSize), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLCtxCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLCtxCreate_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLInit), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObject), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObjectAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObjectAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObjectAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObject_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLMapBufferObject_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLRegisterBufferObject), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLUnmapBufferObject), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLUnmapBufferObjectAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGLUnregisterBufferObject), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGetErrorName), true},
+    {reinterpret_cast<void*>(&torpor_body_cuGetErrorString), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGetProcAddress), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGetProcAddress_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphAddEventRecordNode), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphAddEventWaitNode), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphAddMemAllocNode), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphAddNode), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphAddNode_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphEventRecordNodeSetEvent), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphEventWaitNodeSetEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecBatchMemOpNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecChildGraphNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecDestroy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecEventRecordNodeSetEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecEventWaitNodeSetEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecExternalSemaphoresSignalNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecExternalSemaphoresWaitNodeSetParams), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecHostNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecKernelNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecKernelNodeSetParams_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecMemcpyNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecMemsetNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecNodeSetParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecUpdate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphExecUpdate_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphInstantiate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphInstantiateWithFlags), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphInstantiateWithParams), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphInstantiateWithParams_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphInstantiate_v2), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphLaunch), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphLaunch_ptsz), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphNodeSetEnabled), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphNodeSetParams), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphUpload), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphUpload_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsEGLRegisterImage), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsGLRegisterBuffer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsGLRegisterImage), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsMapResources), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsMapResources_ptsz), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsUnmapResources), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsUnmapResources_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsUnregisterResource), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsVDPAURegisterOutputSurface), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGraphicsVDPAURegisterVideoSurface), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGreenCtxCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGreenCtxDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuGreenCtxRecordEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGreenCtxStreamCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuGreenCtxWaitEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuImportExternalMemory), false},
+    {reinterpret_cast<void*>(&torpor_body_cuImportExternalSemaphore), false},
+    {reinterpret_cast<void*>(&torpor_body_cuInit), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcCloseMemHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcGetEventHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcGetMemHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcOpenEventHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcOpenMemHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuIpcOpenMemHandle_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuKernelGetAttribute), true},
+    {reinterpret_cast<void*>(&torpor_body_cuKernelGetFunction), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuKernelSetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuKernelSetCacheConfig), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunch), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchCooperativeKernel), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchCooperativeKernelMultiDevice), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchCooperativeKernel_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchGrid), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchGridAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchHostFunc), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchHostFunc_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchKernel), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchKernelEx), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchKernelEx_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLaunchKernel_ptsz), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryGetGlobal), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryGetManaged), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryGetModule), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryGetUnifiedFunction), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryLoadData), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryLoadFromFile), false},
+    {reinterpret_cast<void*>(&torpor_body_cuLibraryUnload), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAddressFree), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAddressReserve), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAdvise), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAdvise_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAlloc), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocFromPoolAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocFromPoolAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocHost), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocHost_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocManaged), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocPitch), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAllocPitch_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemAlloc_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemBatchDecompressAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemBatchDecompressAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemDiscardAndPrefetchBatchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemDiscardAndPrefetchBatchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemDiscardBatchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemDiscardBatchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemExportToShareableHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemFree), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemFreeAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemFreeAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemFreeHost), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemFree_v2), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetAddressRange), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetAddressRange_v2), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetAllocationPropertiesFromHandle), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetHandleForAddressRange), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetInfo), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemGetInfo_v2), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemHostAlloc), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemHostRegister), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemHostRegister_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemHostUnregister), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemImportFromShareableHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemMap), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemMapArrayAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemMapArrayAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolDestroy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolExportPointer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolExportToShareableHandle), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolGetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolImportFromShareableHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolImportPointer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolSetAccess), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolSetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPoolTrimTo), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchBatchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemPrefetchBatchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemRangeGetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemRangeGetAttributes), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemRelease), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemRetainAllocationHandle), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemSetAccess), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemUnmap), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2D), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DUnaligned), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DUnaligned_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2DUnaligned_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2D_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy2D_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3D), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DBatchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DBatchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DBatchAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DBatchAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DPeer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DPeerAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DPeerAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3DPeer_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3D_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy3D_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoA), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoA_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoA_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoD), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoD_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoD_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoH), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoHAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoHAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoHAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoH_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyAtoH_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyBatchAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyBatchAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyBatchAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyBatchAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoA), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoA_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoA_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoD), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoDAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoDAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoDAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoD_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoD_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoH), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoHAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoHAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoHAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoH_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyDtoH_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoA), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoAAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoAAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoAAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoA_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoA_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoD), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoDAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoDAsync_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoDAsync_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoD_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyHtoD_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyPeer), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyPeerAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyPeerAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpyPeer_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemcpy_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD16), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD16Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD16Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD16_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD16_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D16), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D16Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D16Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D16_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D16_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D32), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D32Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D32Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D32_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D32_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D8), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D8Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D8Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D8_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD2D8_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD32), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD32Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD32Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD32_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD32_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD8), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD8Async), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD8Async_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD8_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemsetD8_v2_ptds), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMipmappedArrayCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMipmappedArrayDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetFunction), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetGlobal), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetGlobal_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetLoadingMode), true},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetSurfRef), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleGetTexRef), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleLoad), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleLoadData), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleLoadDataEx), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleLoadFatBinary), false},
+    {reinterpret_cast<void*>(&torpor_body_cuModuleUnload), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMulticastAddDevice), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMulticastBindAddr), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMulticastBindMem), false},
+    {reinterpret_cast<void*>(&torpor_body_cuMulticastCreate), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMulticastUnbind), false},
+    {reinterpret_cast<void*>(&torpor_body_cuOccupancyAvailableDynamicSMemPerBlock), true},
+    {reinterpret_cast<void*>(&torpor_body_cuOccupancyMaxActiveBlocksPerMultiprocessor), true},
+    {reinterpret_cast<void*>(&torpor_body_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags), true},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuParamSetSize), false},
+    {reinterpret_cast<void*>(&torpor_body_cuParamSetTexRef), false},
+    {reinterpret_cast<void*>(&torpor_body_cuParamSetf), false},
+    {reinterpret_cast<void*>(&torpor_body_cuParamSeti), false},
+    {reinterpret_cast<void*>(&torpor_body_cuParamSetv), false},
+    {reinterpret_cast<void*>(&torpor_body_cuPointerGetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuPointerGetAttributes), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuProfilerStart), false},
+    {reinterpret_cast<void*>(&torpor_body_cuProfilerStop), false},
+    {reinterpret_cast<void*>(&torpor_body_cuSignalExternalSemaphoresAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuSignalExternalSemaphoresAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamAddCallback), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamAddCallback_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamAttachMemAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamAttachMemAsync_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBatchMemOp), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBatchMemOp_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBatchMemOp_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBatchMemOp_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCapture), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCaptureToGraph), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCaptureToGraph_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCapture_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCapture_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamBeginCapture_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamCopyAttributes), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamCopyAttributes_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamCreateWithPriority), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamDestroy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamDestroy_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamEndCapture), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamEndCapture_ptsz), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamGetDevice), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamGetFlags), true},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamGetPriority), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamIsCapturing), true},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamQuery), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamQuery_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamSetAttribute), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamSetAttribute_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamSynchronize), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamSynchronize_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamUpdateCaptureDependencies), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamUpdateCaptureDependencies_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamUpdateCaptureDependencies_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamUpdateCaptureDependencies_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitEvent), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitEvent_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue32), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue32_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue32_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue32_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue64), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue64_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue64_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWaitValue64_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue32), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue32_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue32_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue32_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue64), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue64_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue64_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuStreamWriteValue64_v2_ptsz), false},
+    {reinterpret_cast<void*>(&torpor_body_cuSurfObjectCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuSurfObjectDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuSurfRefSetArray), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexObjectCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexObjectDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefDestroy), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddress), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddress2D), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddress2D_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddress2D_v3), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddressMode), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetAddress_v2), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetArray), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetBorderColor), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetFilterMode), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetFlags), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetFormat), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetMaxAnisotropy), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetMipmapFilterMode), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetMipmapLevelBias), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetMipmapLevelClamp), false},
+    {reinterpret_cast<void*>(&torpor_body_cuTexRefSetMipmappedArray), false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuVDPAUCtxCreate), false},
+    {reinterpret_cast<void*>(&torpor_body_cuVDPAUCtxCreate_v2), false},
+    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuWaitExternalSemaphoresAsync), false},
+    {reinterpret_cast<void*>(&torpor_body_cuWaitExternalSemaphoresAsync_ptsz), false},
+    {nullptr, false},
+    {nullptr, false},
 };
-const std::uint32_t kWrappedCount = std::size(kWrapped);
 
 const Answer kAnswers[] = {
     {"cuArray3DCreate", 2000, Symbol::cuArray3DCreate, Symbol::cuArray3DCreate},

@@ -692,13 +692,12 @@ inline constexpr std::uint32_t kSymbols = static_cast<std::uint32_t>(Symbol::kCo
 // Names by index.
 extern const char* const kSymbolNames[kSymbols];
 
-// Entry points with a body of ours; the others are handed out as the real driver's.
-struct Wrapped {
-  Symbol symbol;
-  void* entry;
+// Our body of each entry point; null where the real function is all there is.
+struct Body {
+  void* function;
+  bool answers;  // of use only where questions are answered
 };
-extern const Wrapped kWrapped[];
-extern const std::uint32_t kWrappedCount;
+extern const Body kBodies[kSymbols];
 
 // What cuGetProcAddress picks from version `since` on; kCount where that stream mode has no entry point.
 struct Answer {

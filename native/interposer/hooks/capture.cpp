@@ -1,7 +1,11 @@
 // Counting streams under capture: a checkpoint then would lose the half-built graph, and some calls are forbidden.
+#include <atomic>
+
+#include "../arena/pools.h"
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../prim/thread.h"
+#include "../vm/forget.h"
 #include "residual_key.h"
 
 namespace real = torpor::real;
@@ -15,8 +19,13 @@ std::uint64_t stream_key(CUstream stream, bool per_thread_default) {
   return own ? std::uint64_t{1} << 63 | static_cast<std::uint32_t>(thread::id()) : key(stream);
 }
 
-CUresult begun(CUresult result, CUstream stream, bool per_thread_default = false) {
-  if (result == CUDA_SUCCESS) add(Kind::capture, stream_key(stream, per_thread_default));
+template <typename Begin>
+CUresult begun(Begin begin, CUstream stream, bool per_thread_default = false) {
+  vm::merging::forget();
+  const CUresult result = begin();
+  if (result != CUDA_SUCCESS) return result;
+  add(Kind::capture, stream_key(stream, per_thread_default));
+  vm::forget_waits();
   return result;
 }
 
@@ -30,28 +39,40 @@ CUresult ended(CUresult result, CUstream stream, IsCapturing is_capturing, bool 
   return result;
 }
 
+constinit std::atomic<bool> cut_short{false};
+
+CUresult destroyed(CUstream stream, CUresult (*destroy)(CUstream)) {
+  vm::forget_stream(stream);
+  arena::pools::stream_ends(stream);
+  if (contains(Kind::capture, key(stream))) cut_short.store(true);
+  return forgotten(destroy(stream), Kind::capture, stream);
+}
+
 }  // namespace
 }  // namespace torpor::residual
 
+bool torpor::captures_unclear() {
+  return active_captures() > 0 || residual::cut_short.load(std::memory_order_relaxed);
+}
+
 using torpor::residual::begun;
+using torpor::residual::destroyed;
 using torpor::residual::ended;
-using torpor::residual::forgotten;
-using torpor::residual::Kind;
 
 extern "C" CUresult torpor_hook_cuStreamBeginCapture(CUstream hStream) {
-  return begun(real::cuStreamBeginCapture(hStream), hStream);
+  return begun([&] { return real::cuStreamBeginCapture(hStream); }, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuStreamBeginCapture_ptsz(CUstream hStream) {
-  return begun(real::cuStreamBeginCapture_ptsz(hStream), hStream, true);
+  return begun([&] { return real::cuStreamBeginCapture_ptsz(hStream); }, hStream, true);
 }
 
 extern "C" CUresult torpor_hook_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-  return begun(real::cuStreamBeginCapture_v2(hStream, mode), hStream);
+  return begun([&] { return real::cuStreamBeginCapture_v2(hStream, mode); }, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) {
-  return begun(real::cuStreamBeginCapture_v2_ptsz(hStream, mode), hStream, true);
+  return begun([&] { return real::cuStreamBeginCapture_v2_ptsz(hStream, mode); }, hStream, true);
 }
 
 extern "C" CUresult torpor_hook_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
@@ -59,7 +80,7 @@ extern "C" CUresult torpor_hook_cuStreamBeginCaptureToGraph(CUstream hStream, CU
                                                             const CUgraphEdgeData* dependencyData,
                                                             size_t numDependencies, CUstreamCaptureMode mode) {
   return begun(
-      real::cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode), hStream);
+      [&] { return real::cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode); }, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
@@ -67,8 +88,7 @@ extern "C" CUresult torpor_hook_cuStreamBeginCaptureToGraph_ptsz(CUstream hStrea
                                                                  const CUgraphEdgeData* dependencyData,
                                                                  size_t numDependencies, CUstreamCaptureMode mode) {
   return begun(
-      real::cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
-      hStream, true);
+      [&] { return real::cuStreamBeginCaptureToGraph_ptsz(hStream, hGraph, dependencies, dependencyData, numDependencies, mode); }, hStream, true);
 }
 
 extern "C" CUresult torpor_hook_cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
@@ -80,9 +100,9 @@ extern "C" CUresult torpor_hook_cuStreamEndCapture_ptsz(CUstream hStream, CUgrap
 }
 
 extern "C" CUresult torpor_hook_cuStreamDestroy(CUstream hStream) {
-  return forgotten(real::cuStreamDestroy(hStream), Kind::capture, hStream);
+  return destroyed(hStream, real::cuStreamDestroy);
 }
 
 extern "C" CUresult torpor_hook_cuStreamDestroy_v2(CUstream hStream) {
-  return forgotten(real::cuStreamDestroy_v2(hStream), Kind::capture, hStream);
+  return destroyed(hStream, real::cuStreamDestroy_v2);
 }

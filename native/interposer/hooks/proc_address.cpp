@@ -1,4 +1,4 @@
-// cuGetProcAddress: entry points that have a body of ours are handed out as ours, all others as the driver's own.
+// cuGetProcAddress: entry points that we know are handed out as ours, all others as the driver's own.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -8,6 +8,7 @@
 
 #include "../generated/hooks.h"
 #include "../generated/real.h"
+#include "../prim/entries.h"
 #include "../prim/table.h"
 #include "unknown.h"
 
@@ -15,13 +16,6 @@ namespace torpor {
 namespace {
 
 constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-
-const Wrapped* wrapped(Symbol symbol) {
-  const Wrapped* const end = kWrapped + kWrappedCount;
-  const Wrapped* at = std::lower_bound(
-      kWrapped, end, symbol, [](const Wrapped& one, Symbol value) { return one.symbol < value; });
-  return at != end && at->symbol == symbol ? at : nullptr;
-}
 
 struct Expected {
   Symbol symbol;   // kCount: the base is not known, or has no entry point for that version and stream mode
@@ -54,10 +48,7 @@ const char* exported_name(const void* address) {
 // `address` came from the real driver for that request; returns what the program gets.
 void* substitute(const char* base, int version, cuuint64_t flags, void* address) {
   if (base == nullptr || address == nullptr || *base == '\0') return address;
-  if (const Symbol symbol = symbol_at(address, base); symbol != Symbol::kCount) {
-    const Wrapped* ours = wrapped(symbol);
-    return ours != nullptr ? ours->entry : address;
-  }
+  if (const Symbol symbol = symbol_at(address, base); symbol != Symbol::kCount) return entries::exported(symbol);
   // Not an export that we know. A newer driver's export says its own name, and our data does not cover it; an internal
   // address stands for what our data says, unless the program asks for more than the data knows about.
   const Expected guess = expected(base, version, flags);
@@ -65,10 +56,8 @@ void* substitute(const char* base, int version, cuuint64_t flags, void* address)
     count_unknown(base);
     return address;
   }
-  const Wrapped* ours = wrapped(guess.symbol);
-  if (ours == nullptr) return address;
   redirect(guess.symbol, address);
-  return ours->entry;
+  return entries::exported(guess.symbol);
 }
 
 }  // namespace

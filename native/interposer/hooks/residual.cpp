@@ -55,17 +55,17 @@ bool still_managed(std::uint64_t address) {
 }
 
 // The driver is asked with the lock released.
-void drop_freed_managed() {
+void drop_freed(Kind kind) {
   for (std::uint32_t i = 0;; ++i) {
     std::uint64_t key = 0;
     {
       const SpinLock::Held held(lock);
-      while (i < used && entries[i].kind != Kind::managed) ++i;
+      while (i < used && entries[i].kind != kind) ++i;
       if (i >= used) return;
       key = entries[i].key;
     }
     if (still_managed(key)) continue;
-    remove(Kind::managed, key);
+    remove(kind, key);
     --i;  // another entry has moved into this place
   }
 }
@@ -113,10 +113,17 @@ Snapshot snapshot() {
     const SpinLock::Held held(lock);
     forget_parent();
   }
-  drop_freed_managed();
+  drop_freed(Kind::managed);
+  drop_freed(Kind::managed_variable);
   const auto now = [](Kind kind) { return count(kind).load(std::memory_order_relaxed); };
-  return {now(Kind::managed),   now(Kind::ipc_exported), now(Kind::ipc_imported), now(Kind::vmm_imported),
-          now(Kind::multicast), now(Kind::external),     now(Kind::capture)};
+  return {now(Kind::managed),
+          now(Kind::managed_variable) + now(Kind::managed_library),
+          now(Kind::ipc_exported),
+          now(Kind::ipc_imported),
+          now(Kind::vmm_imported),
+          now(Kind::multicast),
+          now(Kind::external),
+          now(Kind::capture)};
 }
 
 }  // namespace torpor::residual

@@ -8,18 +8,21 @@ namespace torpor {
 namespace residual {
 
 enum class Kind : std::uint8_t {
-  managed,       // cuMemAllocManaged and managed variables
-  ipc_exported,  // events and memory whose IPC handle was taken
-  ipc_imported,  // memory, events and pools opened from another process
-  vmm_imported,  // handles imported by descriptor, and mappings of them
-  multicast,     // multicast objects, and mappings of them
-  external,      // memory, semaphores and resources of other APIs
-  capture,       // streams being captured
+  managed,           // cuMemAllocManaged
+  managed_variable,  // variables declared __managed__
+  managed_library,   // libraries that have some
+  ipc_exported,      // events and memory whose IPC handle was taken
+  ipc_imported,      // memory, events and pools opened from another process
+  vmm_imported,      // handles imported by descriptor, and mappings of them
+  multicast,         // multicast objects, and mappings of them
+  external,          // memory, semaphores and resources of other APIs
+  capture,           // streams being captured
   kCount,
 };
 
 struct Snapshot {
   std::uint32_t managed;
+  std::uint32_t managed_variables;  // or libraries with some
   std::uint32_t ipc_exported;
   std::uint32_t ipc_imported;
   std::uint32_t vmm_imported;
@@ -48,5 +51,8 @@ bool contains(Kind kind, std::uint64_t key);
 
 // How many streams are being captured now. One load.
 std::uint32_t active_captures();
+
+// Whether a stream may be part of a capture. Also for good after a stream was destroyed while it was captured.
+bool captures_unclear();
 
 }  // namespace torpor

@@ -1,12 +1,12 @@
 /*
- * The first call of each entry point lands here, with the symbol's index pushed above the caller's return address. All
- * registers that can carry arguments are kept while C++ finds the real function.
+ * The first call of each entry point, and a thread's first counted call, land here, with the symbol's index pushed above the
+ * caller's return address. All registers that can carry arguments are kept while C++ finds out where to go on.
  */
-    .text
-    .globl torpor_resolve_entry
-    .hidden torpor_resolve_entry
-    .type torpor_resolve_entry, @function
-torpor_resolve_entry:
+.macro KEEPING name function
+    .globl \name
+    .hidden \name
+    .type \name, @function
+\name:
     .cfi_startproc
     .cfi_def_cfa_offset 16
     pushq %rdi
@@ -36,7 +36,7 @@ torpor_resolve_entry:
     movaps %xmm6, 96(%rsp)
     movaps %xmm7, 112(%rsp)
     movl 192(%rsp), %edi
-    call torpor_resolve
+    call \function
     movq %rax, %r11
     movaps 0(%rsp), %xmm0
     movaps 16(%rsp), %xmm1
@@ -68,7 +68,12 @@ torpor_resolve_entry:
     .cfi_adjust_cfa_offset -8
     jmp *%r11
     .cfi_endproc
-    .size torpor_resolve_entry, . - torpor_resolve_entry
+    .size \name, . - \name
+.endm
+
+    .text
+    KEEPING torpor_resolve_entry torpor_resolve
+    KEEPING torpor_first_count_entry torpor_first_count
 
 /* What a call finds where there is no driver (CUDA_ERROR_NO_DEVICE), or no such function in it
    (CUDA_ERROR_NOT_SUPPORTED). */

@@ -8,12 +8,12 @@
 #include <cstring>
 
 #include "../generated/real.h"
+#include "entries.h"
 #include "errno_kept.h"
 #include "real_library.h"
 #include "thread.h"
 
 extern "C" {
-__attribute__((visibility("hidden"))) void* torpor_resolve(std::uint32_t index);
 __attribute__((visibility("hidden"))) CUresult torpor_answer_no_device();
 __attribute__((visibility("hidden"))) CUresult torpor_answer_not_supported();
 }
@@ -92,15 +92,13 @@ Symbol symbol_at(const void* address, const char* base) {
   return at->symbol;
 }
 
-void redirect(Symbol symbol, void* address) { set_slot(static_cast<std::uint32_t>(symbol), address); }
+void redirect(Symbol symbol, void* address) {
+  set_slot(static_cast<std::uint32_t>(symbol), address);
+  entries::aim(symbol);
+}
 
 void* real_library() { return library; }
 
 bool real::has(Symbol symbol) { return load_table() && exported[static_cast<std::uint32_t>(symbol)]; }
 
 }  // namespace torpor
-
-void* torpor_resolve(std::uint32_t index) {
-  torpor::load_table();
-  return torpor::real::address(static_cast<torpor::Symbol>(index));
-}

@@ -1,0 +1,146 @@
+#include "merging.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "../hooks/residual.h"
+#include "policy.h"
+
+namespace torpor::vm::merging {
+namespace {
+
+constexpr std::size_t kMostGraphs = 8;
+constexpr std::uint64_t kTrial = 16;  // launches of a graph before it is judged
+
+std::uint64_t nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// How often a sequence has to wait in the queue as a whole before a graph is made of it: that costs some dozens of launches.
+std::uint32_t worth() { return merges_at_once() ? 1 : 8; }
+
+struct Merger {
+  std::mutex lock;
+  Recogniser recogniser{merges_at_once() ? std::size_t{2} : 4, merges_at_once() ? std::size_t{4} : 16};
+  std::vector<std::unique_ptr<Merged>> known;
+  std::uint64_t looks = 0;
+  std::uint64_t alone_ns = 0;  // what a launch by itself takes, smoothed
+
+  void learn(std::vector<Step> steps);
+  Merged* match(const Items& items, std::uint32_t waiting);
+};
+
+// Made by the submitter and never destroyed: it may go on while the process exits.
+constinit std::atomic<Merger*> merger{nullptr};
+constinit std::atomic<bool> over{false};
+constinit std::atomic<std::uint64_t> merged{0}, graphs{0}, fallbacks{0}, saved_ns{0};
+
+Merger* at_work() {
+  if (!merges() || over.load(std::memory_order_acquire)) return nullptr;
+  if (Merger* const made = merger.load(std::memory_order_relaxed)) return made;
+  auto* const made = new Merger;
+  merger.store(made, std::memory_order_release);
+  return made;
+}
+
+void Merger::learn(std::vector<Step> steps) {
+  if (steps.empty()) return;
+  if (std::ranges::any_of(known, [&](const auto& each) { return each->steps() == steps; })) return;
+  auto fresh = std::make_unique<Merged>(std::move(steps));
+  fresh->last_use = looks;
+  if (known.size() < kMostGraphs) {
+    known.push_back(std::move(fresh));
+  } else {
+    *std::ranges::min_element(known, {}, [](const auto& each) { return each->last_use; }) = std::move(fresh);
+  }
+}
+
+// The longest one that the items begin with.
+Merged* Merger::match(const Items& items, std::uint32_t waiting) {
+  Merged* best = nullptr;
+  for (const auto& each : known) {
+    if (each->size() > waiting || (best != nullptr && best->size() >= each->size())) continue;
+    Step step;
+    std::uint32_t same = 0;
+    while (same < each->size() && step_of(items(same), step) && step == each->steps()[same]) ++same;
+    if (same == each->size()) best = each.get();
+  }
+  return best;
+}
+
+}  // namespace
+
+std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
+  Merger* const self = at_work();
+  if (self == nullptr || waiting < 2 || active_captures() > 0) return 0;
+  const std::lock_guard hold(self->lock);
+  ++self->looks;
+  Merged* const found = self->match(items, waiting);
+  if (found == nullptr) return 0;
+  found->last_use = self->looks;
+  if (found->useless || (!found->built() && ++found->seen < worth())) return 0;
+  const std::uint64_t start = nanoseconds();
+  const bool fresh = !found->built();
+  const bool launched = (fresh ? found->build(items) : found->update(items)) && found->launch();
+  if (!launched) {  // nothing has been submitted, so each goes by itself, with an error of its own if there is one
+    found->useless = true;
+    found->destroy();
+    fallbacks.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  const std::uint64_t taken = nanoseconds() - start, alone = self->alone_ns * found->size();
+  if (!fresh) {
+    ++found->launches;
+    found->launching_ns += taken;
+    if (alone > taken) saved_ns.fetch_add(alone - taken, std::memory_order_relaxed);
+  }
+  if (found->launches == kTrial && !merges_at_once() && found->launching_ns >= kTrial * (alone - alone / 8)) {
+    found->useless = true;
+    found->destroy();
+  }
+  merged.fetch_add(found->size(), std::memory_order_relaxed);
+  graphs.fetch_add(1, std::memory_order_relaxed);
+  return found->size();
+} catch (...) {
+  give_up();  // without memory
+  return 0;
+}
+
+void submitted(const Item& item, std::uint64_t took) try {
+  Merger* const self = at_work();
+  if (self == nullptr) return;
+  const std::lock_guard hold(self->lock);
+  Step step;
+  if (!step_of(item, step)) {
+    self->learn(self->recogniser.note_other());
+    return;
+  }
+  self->alone_ns = self->alone_ns == 0 ? took : (15 * self->alone_ns + took) / 16;
+  self->learn(self->recogniser.note(step));
+} catch (...) {
+  give_up();
+}
+
+void forget() {
+  if (!in_use()) [[likely]] return;
+  Merger* const self = merger.load(std::memory_order_acquire);
+  if (self == nullptr) [[likely]] return;
+  const std::lock_guard hold(self->lock);
+  self->known.clear();
+  self->recogniser.forget();
+}
+
+void give_up() { over.store(true, std::memory_order_release); }
+
+Counts counts() {
+  const auto of = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  return {of(merged), of(graphs), of(fallbacks), of(saved_ns)};
+}
+
+}  // namespace torpor::vm::merging

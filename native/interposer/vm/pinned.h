@@ -1,0 +1,17 @@
+// Host memory that the driver has pinned for the program. Forgetting some of it is always safe.
+#pragma once
+
+#include <cstddef>
+
+#include "../../abi/cuda_driver.h"
+
+namespace torpor::vm::pinned {
+
+// Whether all of it lies in one allocation that is still there. Any thread.
+bool contains(const void* address, std::size_t bytes);
+
+// What was allocated in a context ends with it.
+void forget_context(CUcontext context);
+void forget_all();
+
+}  // namespace torpor::vm::pinned

@@ -1,0 +1,124 @@
+#include "policy.h"
+
+#include <sched.h>
+
+#include <bit>
+#include <cstdlib>
+#include <string_view>
+
+namespace torpor::vm {
+namespace detail {
+
+constinit std::atomic<Mode> mode{Mode::unread};
+
+}  // namespace detail
+
+namespace {
+
+using detail::Mode;
+
+constexpr std::uint32_t kShortRest = 1U << 12, kLongRest = 1U << 20;  // calls that go straight before the next attempt
+
+constinit std::atomic<bool> always{false}, merging{false};
+constinit std::atomic<bool> looked_at{false};  // recordings of events, though nothing may be deferred
+constinit std::atomic<std::uint32_t> rest{0};  // calls left of the present rest
+constinit std::atomic<std::uint32_t> next_rest{kShortRest};
+constinit std::atomic<std::uint64_t> devices{0};  // with contexts, by ordinal
+
+bool several_devices() { return std::popcount(devices.load()) > 1; }
+
+// A second processor must be there for the submitter.
+bool processor_to_spare() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 1;
+}
+
+Mode chosen() {
+  const char* const value = std::getenv("TORPOR_VM");
+  const std::string_view setting = value != nullptr ? value : "";
+  always.store(setting.starts_with("always"), std::memory_order_relaxed);
+  merging.store(setting == "full" || setting == "always-full", std::memory_order_relaxed);
+  if (setting != "defer" && setting != "full" && setting != "always" && setting != "always-full") return Mode::off;
+  return setting.starts_with("always") || processor_to_spare() ? Mode::on : Mode::resting;
+}
+
+void take_rest() {
+  const std::uint32_t calls = next_rest.load(std::memory_order_relaxed);
+  rest.store(calls, std::memory_order_relaxed);
+  next_rest.store(calls < kLongRest ? calls * 2 : kLongRest, std::memory_order_relaxed);
+  Mode on = Mode::on;  // and not back from the end
+  detail::mode.compare_exchange_strong(on, Mode::resting);
+}
+
+}  // namespace
+
+namespace detail {
+
+bool willing_slowly() {
+  if (mode.load(std::memory_order_relaxed) == Mode::unread) {
+    Mode unread = Mode::unread;
+    const Mode first = chosen();
+    if (first == Mode::resting) take_rest();
+    mode.compare_exchange_strong(unread, first);
+    if (several_devices()) wind_up();
+  }
+  const Mode now = mode.load(std::memory_order_relaxed);
+  if (now != Mode::resting) return now == Mode::on;
+  // Threads may count one call twice or not at all: the length of a rest is no promise.
+  const std::uint32_t left = rest.load(std::memory_order_relaxed);
+  if (left != 0) {
+    rest.store(left - 1, std::memory_order_relaxed);
+    return false;
+  }
+  if (!processor_to_spare()) {
+    take_rest();
+    return false;
+  }
+  Mode resting = Mode::resting;
+  mode.compare_exchange_strong(resting, Mode::on);
+  return mode.load(std::memory_order_relaxed) == Mode::on;
+}
+
+}  // namespace detail
+
+bool merges() { return merging.load(std::memory_order_relaxed); }
+
+bool merges_at_once() { return merges() && always.load(std::memory_order_relaxed); }
+
+bool in_use() {
+  const Mode now = detail::mode.load(std::memory_order_relaxed);
+  return now == Mode::on || now == Mode::resting || now == Mode::ending;
+}
+
+void judge(std::uint64_t items, std::uint64_t submitting_ns, std::uint64_t waiting_ns) {
+  if (always.load(std::memory_order_relaxed) || detail::mode.load(std::memory_order_relaxed) != Mode::on) return;
+  const std::uint64_t cost = waiting_ns + items * kEnqueueNs;
+  // A gain within the error of the measurement is none.
+  if (submitting_ns > cost + submitting_ns / 8) {
+    next_rest.store(kShortRest, std::memory_order_relaxed);
+  } else {
+    take_rest();
+  }
+}
+
+void on_device(int device) {
+  devices.fetch_or(std::uint64_t{1} << (static_cast<unsigned>(device) % 64));
+  if (several_devices()) wind_up();
+}
+
+void wind_up() {
+  for (Mode now = detail::mode.load(); now == Mode::on || now == Mode::resting;) {
+    if (detail::mode.compare_exchange_weak(now, Mode::ending)) return;
+  }
+}
+
+void give_up() { detail::mode.store(looked_at.load() ? Mode::looking : Mode::off, std::memory_order_relaxed); }
+
+void look_at_events() {
+  willing();  // reads the setting, if nobody has
+  looked_at.store(true);
+  Mode off = Mode::off;
+  detail::mode.compare_exchange_strong(off, Mode::looking);
+}
+
+}  // namespace torpor::vm

@@ -1,0 +1,328 @@
+#include "queue.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "../control/thread.h"
+#include "../generated/real.h"
+#include "../prim/thread.h"
+#include "loss.h"
+#include "merging.h"
+#include "policy.h"
+#include "proofs.h"
+
+namespace torpor::vm {
+namespace detail {
+
+constinit std::atomic<bool> unsettled{false};
+
+}  // namespace detail
+
+namespace {
+
+using Word = std::atomic<std::uint32_t>;
+
+constexpr std::uint32_t kItems = 256;
+constexpr std::uint64_t kSpinNs = 20'000;     // before a thread sleeps: about what sleeping and waking cost
+constexpr std::uint64_t kPatienceUs = 1'000'000;  // what a fork, and an exit, wait for a driver that takes no more
+constexpr std::uint32_t kWindow = 512;        // items between two judgements
+
+constinit std::mutex adding;          // Turn; taken across a fork
+constinit Item* ring = nullptr;       // written under `adding`
+constinit std::uint64_t published = 0;  // under `adding`; `added` without its wrapping around
+// Apart, since one is the program's threads' and one the submitter's. Their difference is the length of the queue.
+alignas(64) constinit Word added{0};
+alignas(64) constinit Word taken{0};
+alignas(64) constinit Word asleep{0};   // 1 while the submitter sleeps, or is about to
+constinit Word waiters{0};              // threads that sleep until `taken` moves
+constinit Word settling{0};             // threads whose next call may look at what the queue did
+// An error that no call has returned yet, and the context that it is about: a call in another one must not return it.
+constinit std::atomic<CUresult> late{CUDA_SUCCESS};
+constinit std::atomic<CUcontext> late_context{nullptr};  // written before `late`, by the submitter
+constinit thread_local bool submitter __attribute__((tls_model("initial-exec"))) = false;
+// While this thread holds `adding` for a fork, and other handlers of that fork may call the driver.
+constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
+
+alignas(64) constinit std::atomic<std::uint64_t> deferred{0}, waits{0}, deepest{0}, waiting_ns{0};
+constinit std::atomic<std::uint64_t> straight{0}, dropped[kDrops]{};
+alignas(64) constinit std::atomic<std::uint64_t> submitting_ns{0};
+constinit std::uint64_t judged_submitting = 0, judged_waiting = 0;  // under `adding`
+
+std::uint64_t nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  counter.fetch_add(value, std::memory_order_relaxed);
+}
+
+// True once `done()`; spins for kSpinNs at most.
+template <typename Done>
+bool spun(Done done) {
+  const std::uint64_t end = nanoseconds() + kSpinNs;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      __builtin_ia32_pause();
+    }
+  } while (nanoseconds() < end);
+  return done();
+}
+
+bool reached(std::uint32_t target) {
+  return static_cast<std::int32_t>(taken.load(std::memory_order_acquire) - target) >= 0;
+}
+
+// Waits until the driver has taken everything before `target`.
+void wait_for(std::uint32_t target) {
+  if (reached(target)) return;
+  const std::uint64_t start = nanoseconds();
+  while (!spun([&] { return reached(target); })) {
+    waiters.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t now = taken.load(std::memory_order_seq_cst);
+    if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(taken, now);
+    waiters.fetch_sub(1, std::memory_order_relaxed);
+  }
+  add(waits, 1);
+  add(waiting_ns, nanoseconds() - start);
+}
+
+CUresult enter(const Item& item, CUcontext& current) {
+  if (item.context == current) return CUDA_SUCCESS;
+  const CUresult result = real::cuCtxSetCurrent(item.context);
+  if (result == CUDA_SUCCESS) current = item.context;
+  return result;
+}
+
+void run(Item& item, CUcontext& current) {
+  if (item.state.exchange(Item::State::begun, std::memory_order_acq_rel) == Item::State::out) return;
+  CUresult result = enter(item, current);
+  if (result == CUDA_SUCCESS) result = item.run(item);
+  if (result == CUDA_SUCCESS || late.load(std::memory_order_acquire) != CUDA_SUCCESS) return;
+  late_context.store(item.context, std::memory_order_relaxed);
+  late.store(result, std::memory_order_release);
+}
+
+// The submitter's life. It never ends before the process does.
+void submit() {
+  submitter = true;
+  for (;;) {
+    const std::uint32_t next = taken.load(std::memory_order_relaxed);
+    const auto more = [&] { return added.load(std::memory_order_acquire) != next; };
+    while (!more() && !(in_use() && spun(more))) {
+      asleep.store(1, std::memory_order_seq_cst);
+      if (added.load(std::memory_order_seq_cst) == next) thread::wait_while(asleep, 1);
+      asleep.store(0, std::memory_order_relaxed);
+    }
+    // Between two items a context may be destroyed, which forgets what was proven, and its handle be another's.
+    CUcontext current = nullptr;
+    std::uint64_t generation = proofs::generation();
+    std::uint64_t before = nanoseconds();
+    for (std::uint32_t at = next, end; (end = added.load(std::memory_order_acquire)) != at;) {
+      if (const std::uint64_t now = proofs::generation(); now != generation) {
+        generation = now;
+        current = nullptr;
+      }
+      Item& item = ring[at % kItems];
+      std::uint32_t count = 0;
+      if (merges() && enter(item, current) == CUDA_SUCCESS) {
+        count = merging::submit([at](std::uint32_t i) -> Item& { return ring[(at + i) % kItems]; }, end - at);
+      }
+      if (count == 0) run(item, current);
+      const std::uint64_t after = nanoseconds();
+      if (count == 0 && merges()) merging::submitted(item, after - before);
+      add(submitting_ns, after - before);
+      before = after;
+      at += std::max(count, std::uint32_t{1});
+      taken.store(at, std::memory_order_seq_cst);
+      if (waiters.load(std::memory_order_seq_cst) != 0) thread::wake_all(taken);
+    }
+  }
+}
+
+void after_fork() {
+  forking = false;
+  adding.unlock();
+}
+
+// No call of the child's can be deferred: the driver is not usable in it, or only from a fresh start.
+void in_child() {
+  give_up();
+  detail::unsettled.store(false, std::memory_order_relaxed);
+  added.store(taken.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  waiters.store(0, std::memory_order_relaxed);
+  late.store(CUDA_SUCCESS, std::memory_order_relaxed);
+  after_fork();
+}
+
+// With nobody adding to the queue, and as a rule with nothing in it, at the fork. A driver that takes no more may do so only
+// after the fork, so that is not waited for forever: the child makes none of these calls in any case.
+void before_fork() {
+  adding.lock();
+  forking = true;
+  const std::uint32_t target = added.load(std::memory_order_relaxed);
+  if (!spun([&] { return reached(target); })) drained_by(thread::monotonic_microseconds() + kPatienceUs);
+}
+
+void at_exit() {
+  wind_up();
+  drained_by(thread::monotonic_microseconds() + kPatienceUs);
+}
+
+// Under `adding`. Tried once: threads that asked before it failed must not find a queue that nobody empties.
+bool ready() {
+  if (ring != nullptr) return true;
+  static constinit bool tried = false;
+  if (std::exchange(tried, true)) return false;
+  void* const memory =
+      ::mmap(nullptr, kItems * sizeof(Item), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED && control::start_thread("torpor-submit", submit) &&
+      ::pthread_atfork(before_fork, after_fork, in_child) == 0 && std::atexit(at_exit) == 0) {
+    ring = static_cast<Item*>(memory);
+    return true;
+  }
+  give_up();  // the thread, if there is one, has nothing to do
+  return false;
+}
+
+void judge_window(std::uint64_t items) {
+  // What merging saves the submitter, a program by itself would not have been spared.
+  const std::uint64_t submitted = submitting_ns.load(std::memory_order_relaxed) + merging::counts().saved_ns;
+  const std::uint64_t waited = waiting_ns.load(std::memory_order_relaxed);
+  judge(items, submitted - judged_submitting, waited - judged_waiting);
+  judged_submitting = submitted;
+  judged_waiting = waited;
+}
+
+}  // namespace
+
+namespace detail {
+
+void flush_slowly() {
+  if (submitter) return;
+  settling.fetch_add(1, std::memory_order_seq_cst);  // before `added` is read: see Turn::publish
+  if (forking) {  // perhaps in the child, where nobody empties what was left in the queue
+    drained_by(thread::monotonic_microseconds() + kPatienceUs);
+  } else {
+    wait_for(added.load(std::memory_order_seq_cst));
+  }
+  settling.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+CUresult settle_slowly() {
+  if (submitter || forking) return CUDA_SUCCESS;  // with an error, if there is one, for the next call
+  flush_slowly();
+  CUresult result = CUDA_SUCCESS;
+  {
+    const std::lock_guard hold(adding);
+    if (late.load(std::memory_order_acquire) != CUDA_SUCCESS) {
+      CUcontext here = nullptr;
+      real::cuCtxGetCurrent(&here);
+      if (here == late_context.load(std::memory_order_relaxed)) {
+        result = late.exchange(CUDA_SUCCESS, std::memory_order_acq_rel);
+      }
+    }
+    if (reached(added.load(std::memory_order_relaxed)) && late.load(std::memory_order_acquire) == CUDA_SUCCESS) {
+      unsettled.store(false, std::memory_order_release);
+    }
+  }
+  return noticed(result);
+}
+
+}  // namespace detail
+
+Turn::Turn() {
+  if (submitter || forking) return;
+  for (;;) {
+    adding.lock();
+    locked_ = true;
+    if (late.load(std::memory_order_acquire) != CUDA_SUCCESS || !ready()) return;
+    const std::uint32_t at = added.load(std::memory_order_relaxed);
+    if (at - taken.load(std::memory_order_acquire) < kItems) {
+      slot_ = &ring[at % kItems];
+      slot_->number = published;
+      return;
+    }
+    adding.unlock();
+    locked_ = false;
+    wait_for(at + 1 - kItems);
+  }
+}
+
+Turn::~Turn() {
+  if (locked_) adding.unlock();
+}
+
+Hold::Hold() {
+  if (submitter || forking) return;
+  adding.lock();
+  locked_ = true;
+}
+
+Hold::~Hold() {
+  if (locked_) adding.unlock();
+}
+
+void Turn::publish() {
+  slot_->state.store(Item::State::waiting, std::memory_order_relaxed);
+  slot_ = nullptr;
+  const std::uint32_t at = added.load(std::memory_order_relaxed) + 1;
+  if (!detail::unsettled.load(std::memory_order_relaxed)) {
+    detail::unsettled.store(true, std::memory_order_release);
+  }
+  added.store(at, std::memory_order_seq_cst);
+  // Whoever starts to settle from here on waits for the new item as well.
+  if (const std::uint64_t back = published++ - superseded_;
+      supersedes_ && back < kItems && settling.load(std::memory_order_seq_cst) == 0) {
+    const std::uint32_t earlier = at - 1 - static_cast<std::uint32_t>(back);
+    auto waiting = Item::State::waiting;
+    if (!reached(earlier + 1) && ring[earlier % kItems].state.compare_exchange_strong(waiting, Item::State::out)) {
+      count_dropped(Drop::record);
+    }
+  }
+  if (asleep.load(std::memory_order_seq_cst) != 0) {
+    asleep.store(0, std::memory_order_relaxed);
+    thread::wake_all(asleep);
+  }
+  const std::uint64_t length = at - taken.load(std::memory_order_relaxed);
+  if (length > deepest.load(std::memory_order_relaxed)) deepest.store(length, std::memory_order_relaxed);
+  add(deferred, 1);
+  if (at % kWindow == 0) judge_window(kWindow);
+}
+
+void forgive(CUcontext gone) {
+  const Turn turn;
+  if (late.load(std::memory_order_acquire) == CUDA_SUCCESS || late_context.load(std::memory_order_relaxed) != gone) return;
+  late.store(CUDA_SUCCESS, std::memory_order_release);
+}
+
+bool drained_by(std::uint64_t deadline) {
+  for (long pause = 10; !reached(added.load(std::memory_order_acquire)); pause = pause < 200 ? pause * 2 : 200) {
+    if (thread::monotonic_microseconds() >= deadline) return false;
+    thread::sleep_microseconds(pause);
+  }
+  return true;
+}
+
+Counts counts() {
+  const auto of = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  const std::uint32_t gone = taken.load(std::memory_order_acquire);
+  const std::uint64_t queued = added.load(std::memory_order_acquire) - gone;
+  return {of(deferred), of(straight), {of(dropped[0]), of(dropped[1]), of(dropped[2])},
+          of(waits),    of(deepest),  queued,
+          of(submitting_ns), of(waiting_ns)};
+}
+
+void count_straight() { add(straight, 1); }
+
+void count_dropped(Drop kind) { add(dropped[static_cast<std::uint32_t>(kind)], 1); }
+
+}  // namespace torpor::vm
