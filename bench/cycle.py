@@ -1,9 +1,10 @@
-"""Question: how long do checkpoint and restore take, against the GPU memory that a job holds?
+"""Question: how long do checkpoint and restore take, against the GPU memory that a PyTorch job holds?
 
 Compares, in one run: Torpor with its arena, and the vendor's own way (the driver's checkpoint calls + CRIU), which
 is the same code with `--no-arena`: then every byte is the driver's to move. The job is examples/train.py, images lie in
 memory (`dram`) for both, the keeper's pinned pool is warm, every cycle kills the job. On the software GPU, which has no
-PyTorch, the job is examples/count.py and the figures say nothing: they show that the benchmark works.
+PyTorch, the job is examples/count.py and the figures say nothing: they show that the benchmark works. `torpor bench
+checkpoint` measures the same with a job of its own, which needs no PyTorch.
 
 Targets, on an H200: at 16 GiB restore <= 1.5 s and checkpoint <= 2 s, each at least 8 times faster than driver + CRIU;
 restore at 48 GiB <= 1.3 x restore at 0 GiB; bytes move at >= 50 GB/s.
@@ -17,28 +18,16 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import machine
+import msgspec
 
-import torpor
 from torpor import api
+from torpor.bench import cycles, machine
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODES = {"torpor": True, "driver+criu": False}
-
-
-class Steps:
-    """Collects one verb's steps: seconds and bytes by name."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, dict[str, float]] = {}
-
-    def __call__(self, event: torpor.Progress) -> None:
-        if event.event == "end":
-            self.found[event.phase] = {"seconds": round(event.seconds, 4), "bytes": event.bytes}
 
 
 def program(gib: float) -> list[str]:
@@ -47,49 +36,6 @@ def program(gib: float) -> list[str]:
         train = ["train.py", "--steps", "100000", "--delay", "0.02", "--hold-gib", str(gib)]
         return [sys.executable, str(EXAMPLES / train[0]), *train[1:]]
     return [sys.executable, str(EXAMPLES / "count.py"), "--delay", "0.02", "--mib", str(int(gib * 1024) or 1)]
-
-
-def last_step(job: torpor.Job) -> int:
-    lines = b"".join(job.logs()).decode().splitlines()
-    return max((int(line.split()[1]) for line in lines if line.startswith(("step ", "count "))), default=0)
-
-
-def wait_past(job: torpor.Job, step: int, timeout: float = 180) -> None:
-    end = time.monotonic() + timeout
-    while last_step(job) <= step:
-        if job.exit_code is not None or time.monotonic() > end:
-            raise SystemExit(f"{job.name} did not get past step {step}:\n{b''.join(job.logs()).decode()[-3000:]}")
-        time.sleep(0.01)
-
-
-def cycle(mode: str, gib: float) -> dict[str, Any]:
-    """One life: start, checkpoint (kills), restore, one more step, end. Seconds, bytes and steps of both verbs."""
-    job = torpor.run(program(gib), arena=MODES[mode])
-    wait_past(job, 3)
-    saving, waking = Steps(), Steps()
-    start = time.perf_counter()
-    image = job.checkpoint(tier="dram", deadline=60, progress=saving)
-    checkpoint = time.perf_counter() - start
-    at = last_step(job)
-    start = time.perf_counter()
-    woken = torpor.restore(image, name=f"{job.name}-woken", progress=waking)
-    restore = time.perf_counter() - start
-    wait_past(woken, at)
-    next_step = time.perf_counter() - start
-    summary = image.summary()
-    woken.kill(9)
-    woken.wait(60)
-    for leftover in (image, job, woken):
-        leftover.remove()
-    return {
-        "checkpoint": checkpoint,
-        "restore": restore,
-        "next_step": next_step,
-        "gpu_bytes": summary["gpu_bytes"],
-        "cpu_bytes": summary["cpu_bytes"],
-        "checkpoint_steps": saving.found,
-        "restore_steps": waking.found,
-    }
 
 
 def median(rows: list[dict[str, Any]], key: str) -> float:
@@ -121,7 +67,7 @@ def main() -> None:
             api.keeper_warm(api.default_backend(), int((max(options.gib) + 2) * (1 << 30)))
         for turn in range(turns):
             for gib in options.gib:
-                row = cycle(mode, gib)
+                row = msgspec.to_builtins(cycles.live(program(gib), arena=MODES[mode]))
                 results[f"{gib:g}"][mode].append(row)
                 print(f"{gib:g} GiB {mode}, cycle {turn + 1}: {json.dumps(row)}", flush=True)
                 if options.out:

@@ -11,35 +11,23 @@
 #include <string.h>
 #include <time.h>
 
-typedef int (*Fn)();
-
-static void *driver;
-
-static Fn find(const char *name) {
-  Fn fn = (Fn)dlsym(driver, name);
-  if (!fn) {
-    fprintf(stderr, "no %s in libcuda.so.1\n", name);
-    exit(1);
-  }
-  return fn;
-}
-
-static void check(int status, const char *what) {
-  if (status) {
-    fprintf(stderr, "%s: error %d\n", what, status);
-    exit(1);
-  }
-}
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1e9 + t.tv_nsec;
-}
+#include "driver.h"
 
 static const char *null_kernel =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry null_kernel(.param .u64 p) { ret; }\n";
+    ".visible .entry null_kernel(.param .u64 p) { ret; }\n"
+    ".visible .entry k0(.param .u64 p) { ret; }\n.visible .entry k1(.param .u64 p) { ret; }\n"
+    ".visible .entry k2(.param .u64 p) { ret; }\n.visible .entry k3(.param .u64 p) { ret; }\n"
+    ".visible .entry k4(.param .u64 p) { ret; }\n.visible .entry k5(.param .u64 p) { ret; }\n"
+    ".visible .entry k6(.param .u64 p) { ret; }\n.visible .entry k7(.param .u64 p) { ret; }\n"
+    ".visible .entry await(.param .u64 flag, .param .u32 least) {\n"
+    ".reg .u64 %a; .reg .u32 %v, %l; .reg .pred %p;\n"
+    "ld.param.u64 %a, [flag]; ld.param.u32 %l, [least];\n"
+    "AGAIN: ld.volatile.global.u32 %v, [%a]; setp.lt.u32 %p, %v, %l; @%p bra AGAIN; ret; }\n"
+    ".visible .entry tell(.param .u64 flag, .param .u32 now) {\n"
+    ".reg .u64 %a; .reg .u32 %v; ld.param.u64 %a, [flag]; ld.param.u32 %v, [now];\n"
+    "st.volatile.global.u32 [%a], %v; ret; }\n"
+    ".visible .entry k8(.param .u64 p) { ret; }\n.visible .entry k9(.param .u64 p) { ret; }\n";
 
 typedef int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                       void **);
@@ -71,6 +59,24 @@ int main(void) {
   Fn synchronize = find("cuStreamSynchronize");
   Fn current = find("cuCtxGetDevice");
   void *parameters[] = {&memory};
+  void *chain[10], *pinned = NULL, *event = NULL;
+  for (int i = 0; i < 10; i++) {
+    char name[] = {'k', (char)('0' + i), 0};
+    check(find("cuModuleGetFunction")(&chain[i], module, name), "cuModuleGetFunction");
+  }
+  check(find("cuMemHostAlloc")(&pinned, (size_t)4096, 0), "cuMemHostAlloc");
+  check(find("cuEventCreate")(&event, 2), "cuEventCreate");
+  Fn record = find("cuEventRecord"), wait = find("cuStreamWaitEvent");
+  void *await = NULL, *tell = NULL, *second = NULL;
+  check(find("cuModuleGetFunction")(&await, module, "await"), "cuModuleGetFunction");
+  check(find("cuModuleGetFunction")(&tell, module, "tell"), "cuModuleGetFunction");
+  check(find("cuStreamCreate")(&second, 1), "cuStreamCreate");
+  uint64_t flag = memory + 64;
+  uint32_t step = 0;
+  void *signal[] = {&flag, &step};
+  check(find("cuMemsetD32_v2")(flag, 0, (size_t)1), "cuMemsetD32");
+  uint64_t varied = 0;
+  void *other_parameters[] = {&varied};
   uint64_t word = 1;
 
   char kind[64];
@@ -80,6 +86,23 @@ int main(void) {
     for (int i = 0; i < calls; i++) {
       if (!strcmp(kind, "launch")) {
         check(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+      } else if (!strcmp(kind, "chain") || !strcmp(kind, "chain_varied")) { /* of ten kernels, again and again */
+        varied = (uint64_t)i;
+        void **given = i % 10 == 3 && kind[5] ? other_parameters : parameters;
+        check(launch(chain[i % 10], 1, 1, 1, 32, 1, 1, 0, stream, given, NULL), "cuLaunchKernel");
+      } else if (!strcmp(kind, "under_way")) { /* chains that wait for what comes after all of them */
+        step += i % 10 == 0;
+        if (i % 10 == 0) check(launch(await, 1, 1, 1, 1, 1, 1, 0, stream, signal, NULL), "cuLaunchKernel");
+        else check(launch(chain[i % 10], 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+        if (i % 200 == 199 || i == calls - 1) {
+          check(launch(tell, 1, 1, 1, 1, 1, 1, 0, second, signal, NULL), "cuLaunchKernel");
+          check(synchronize(second), "cuStreamSynchronize");
+        }
+      } else if (!strcmp(kind, "mark")) { /* a wait that changes nothing */
+        check(record(event, stream), "cuEventRecord");
+        check(wait(stream, event, 0), "cuStreamWaitEvent");
+      } else if (!strcmp(kind, "copy_in_pinned_8B")) {
+        check(copy_in_async(memory, pinned, 8, stream), "cuMemcpyHtoDAsync");
       } else if (!strcmp(kind, "copy_in_8B")) {
         check(copy_in(memory, &word, 8), "cuMemcpyHtoD");
       } else if (!strcmp(kind, "copy_out_8B")) {
@@ -92,7 +115,7 @@ int main(void) {
         fprintf(stderr, "no kind '%s'\n", kind);
         return 2;
       }
-      if (i % 512 == 511) check(synchronize(stream), "cuStreamSynchronize"); /* never a full queue */
+      if (i % 512 == 511 && strcmp(kind, "under_way")) check(synchronize(stream), "cuStreamSynchronize"); /* never a full queue */
     }
     check(synchronize(stream), "cuStreamSynchronize");
     printf("%.2f\n", (now() - start) / calls);

@@ -1,0 +1,180 @@
+"""Question: what does a checkpoint into a store take and move, against a full image in a folder, and what the way back?
+
+The job is bench/weights.py: incompressible device memory in which nothing, 3 % or all of the chunks change. In each
+turn: a full image in a folder (the twin of everything that follows), then into a new store, again with nothing
+changed, with 3 % changed, and with everything changed; then three restores, of an image in memory (`dram`: the thin
+path), of the folder, and out of the store. Folder and store lie in `--folder`; the job runs on after each checkpoint.
+"GPU side" is from the first frozen process until the last byte of GPU memory that had to has left it.
+
+Targets, on an H200 with 16 GiB: with nothing changed at most 3 % of the bytes move, the store grows by at most 3 %, and
+the GPU side takes at most 150 ms; with everything changed it is not slower than a full image; a restore out of a store
+in memory takes at most 1.1 times that of the thin path. On the software GPU, which the host hashes for, the figures say
+something of the host's part only.
+
+    python bench/into_store.py [--gib 16] [--repeat 3] [--folder DIR] [--out into-store.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import machine
+
+import torpor
+from torpor import api
+
+PROGRAM = Path(__file__).with_name("weights.py")
+GPU_SIDE = ("freeze", "export", "hold", "release", "import", "sift", "copy")
+
+
+class Steps:
+    """Collects one verb's steps: seconds by name."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+
+    def __call__(self, event: torpor.Progress) -> None:
+        if event.event == "end":
+            self.found[event.phase] = round(event.seconds, 4)
+
+
+def lines(job: torpor.Job) -> list[str]:
+    return b"".join(job.logs()).decode().splitlines()
+
+
+def says(job: torpor.Job, line: str) -> None:
+    end = time.monotonic() + 300
+    while line not in lines(job):
+        if job.exit_code is not None or time.monotonic() > end:
+            raise SystemExit(f"{job.name} did not say {line!r}: {b''.join(job.logs())[-500:]!r}")
+        time.sleep(0.01)
+
+
+class Turn:
+    """One job and what is done to it; `rows` has what each step took."""
+
+    def __init__(self, folder: Path, gib: float) -> None:
+        self.folder = folder
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.job = api.run([sys.executable, str(PROGRAM), str(gib)], name="weights")
+        self._changes = 0
+        says(self.job, "ready")
+
+    def run(self) -> None:
+        job, folder = self.job, self.folder
+        with api.create_store(str(folder / "store")) as store:
+            image = self._timed("folder, full", lambda steps: job.checkpoint(True, to=folder / "full", progress=steps))
+            for what, change in (
+                ("store, new", None),
+                ("store, nothing changed", None),
+                ("store, 3 % changed", signal.SIGUSR2),
+                ("store, everything changed", signal.SIGUSR1),
+            ):
+                if change is not None:
+                    self._change(change)
+                before = used(folder / "store")
+                done = self._timed(what, lambda steps: store.checkpoint(job, leave_running=True, progress=steps))
+                row = self.rows[what]
+                row["moved"] = done.sifted["moved"] if done.sifted else None
+                row["hashed_by"] = done.sifted["by"] if done.sifted else None
+                row["grown"] = used(folder / "store") - before
+                row["gpu_bytes"], row["bytes"] = done.image.head.gpu_bytes, done.bytes
+            thin = job.checkpoint(tier="dram")
+            self._restored("restore, dram", thin)
+            thin.remove()
+            self._restored("restore, folder", image)
+            self._restored("restore, store", store.images()[-1])
+
+    def _timed(self, what: str, action: Callable[[Steps], Any]) -> Any:
+        steps = Steps()
+        cpu, begun = keeper_seconds(), time.perf_counter()
+        result = action(steps)
+        seconds, cpu = time.perf_counter() - begun, keeper_seconds() - cpu
+        gpu_side = sum(steps.found.get(name, 0.0) for name in GPU_SIDE)
+        row = {"seconds": seconds, "gpu_side": gpu_side, "keeper_cpu": cpu}
+        self.rows[what] = {**{key: round(value, 4) for key, value in row.items()}, "phases": steps.found}
+        return result
+
+    def _change(self, how: int) -> None:
+        self._changes += 1
+        self.job.kill(how)
+        says(self.job, f"changed {self._changes}")
+
+    def _restored(self, what: str, image: Any) -> None:
+        job = self._timed(what, lambda steps: api.restore(image, name="woken", progress=steps))
+        changes = len(lines(job))
+        job.kill(signal.SIGUSR1)
+        says(job, f"changed {changes}")  # the first line is `ready`
+        job.kill(signal.SIGKILL)
+        job.wait()
+        job.remove()
+
+
+def keeper_seconds() -> float:
+    """Processor seconds of the keeper so far: on a busy machine they say more than the clock."""
+    status = api.keeper_status(api.default_backend())
+    assert status is not None
+    fields = Path(f"/proc/{status['pid']}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def used(store: Path) -> int:
+    return sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--gib", type=float, default=16)
+    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--folder", type=Path, help="where images and stores lie; by default a temporary one")
+    options.add_argument("--out", type=Path)
+    chosen = options.parse_args()
+    api.keeper_warm(api.default_backend(), int(min(chosen.gib + 1, 8) * (1 << 30)))
+    turns: list[dict[str, Any]] = []
+    for _ in range(chosen.repeat):
+        folder = Path(tempfile.mkdtemp(prefix="torpor-bench-", dir=chosen.folder))
+        turn = Turn(folder, chosen.gib)
+        try:
+            turn.run()
+        finally:
+            for job in api.jobs():
+                if job.state in ("running", "suspended"):
+                    job.kill(signal.SIGKILL)
+                    job.wait()
+                job.remove()
+            shutil.rmtree(folder)
+        turns.append(turn.rows)
+    print(table(turns))
+    if chosen.out:
+        chosen.out.write_text(json.dumps({"machine": machine.describe(), "gib": chosen.gib, "turns": turns}, indent=1))
+
+
+def table(turns: list[dict[str, Any]]) -> str:
+    """Medians over the turns."""
+    lines = [
+        "| what | s | GPU side s | keeper CPU s | left GPU memory MiB | store grew MiB |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for what in turns[0]:
+        rows = [turn[what] for turn in turns]
+        times = [f"{statistics.median(row[key] for row in rows):.3f}" for key in ("seconds", "gpu_side", "keeper_cpu")]
+        moved, grown = (
+            f"{statistics.median(row[key] for row in rows) / (1 << 20):.1f}" if rows[0].get(key) is not None else ""
+            for key in ("moved", "grown")
+        )
+        lines.append(f"| {what} | {' | '.join(times)} | {moved} | {grown} |")
+    return "\n".join(lines)
+
+
+main()

@@ -1,0 +1,97 @@
+"""Question: how fast does each kind of memory leave a job and come back?
+
+For each kind, a job that holds nothing and one that holds GIB of it (bench/hold.py) are checkpointed (killed) and
+restored, images in memory. The rate is what the difference in bytes costs in time. Native twin: the kinds that Torpor
+does not move itself go through the vendor's checkpoint and CRIU, in the same run. On the software GPU the figures say
+nothing.
+
+Target, on an H200: 20 GB/s or more for every kind; a kind below belongs on Torpor's own path.
+
+    python bench/pools.py [--gib 8] [--kinds alloc default-pool own-pool mapped pinned] [--repeat 3] [--out pools.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import machine
+
+import torpor
+
+KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned")
+HOLD = Path(__file__).with_name("hold.py")
+
+
+def turns(job: torpor.Job) -> int:
+    lines = b"".join(job.logs()).decode().splitlines()
+    return max((int(line.split()[1]) for line in lines if line.startswith("turn ")), default=0)
+
+
+def wait_past(job: torpor.Job, turn: int, timeout: float = 180) -> None:
+    end = time.monotonic() + timeout
+    while turns(job) <= turn:
+        if job.exit_code is not None or time.monotonic() > end:
+            raise SystemExit(f"{job.name} did not get past turn {turn}:\n{b''.join(job.logs()).decode()[-3000:]}")
+        time.sleep(0.01)
+
+
+def cycle(kind: str, gib: float) -> tuple[float, float, int]:
+    """Seconds of a checkpoint and of the restore, and the bytes that were on Torpor's own path."""
+    job = torpor.run([sys.executable, str(HOLD), kind, str(gib)])
+    wait_past(job, 1)
+    start = time.perf_counter()
+    image = job.checkpoint(tier="dram", deadline=60)
+    saved = time.perf_counter() - start
+    start = time.perf_counter()
+    woken = torpor.restore(image)
+    restored = time.perf_counter() - start
+    wait_past(woken, turns(woken))  # it checks every piece in each turn
+    own = image.manifest.gpu_bytes
+    woken.kill(9)
+    woken.wait(timeout=60)
+    woken.remove()
+    image.remove()
+    return saved, restored, own
+
+
+def measure(kind: str, gib: float, repeat: int) -> dict[str, Any]:
+    runs = {size: [cycle(kind, size) for _ in range(repeat)] for size in (0.0, gib)}
+    empty, full = (
+        [statistics.median(run[verb] for run in runs[size]) for verb in (0, 1)] for size in (0.0, gib)
+    )
+    byte_count = gib * (1 << 30)
+    rates = [byte_count / max(with_it - without, 1e-3) / 1e9 for without, with_it in zip(empty, full, strict=True)]
+    return {
+        "kind": kind,
+        "gib": gib,
+        "own_path": runs[gib][0][2] >= byte_count,
+        "checkpoint_s": [round(empty[0], 3), round(full[0], 3)],
+        "restore_s": [round(empty[1], 3), round(full[1], 3)],
+        "checkpoint_gb_per_s": round(rates[0], 1),
+        "restore_gb_per_s": round(rates[1], 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gib", type=float, default=8.0)
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    found = []
+    for kind in options.kinds:
+        found.append(measure(kind, options.gib, options.repeat))
+        print(json.dumps(found[-1]), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps({"machine": machine.describe(), "kinds": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
