@@ -1,0 +1,128 @@
+"""Where a store is, as users write it: a folder, a file that `export` made, or a URL whose scheme names a backend."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from torpor.errors import NotFound, UsageError
+from torpor.store import cipher, keys
+from torpor.store.archive import ArchiveBackend
+from torpor.store.backend import CONFIG, Backend, NoObject
+from torpor.store.limit import LimitBackend, parse_rate
+from torpor.store.local import LocalBackend
+from torpor.store.repository import CHUNK, Repository, create, open_repository
+
+VARIABLE = "TORPOR_STORE"
+"""Names the store that is meant where none is named."""
+
+LIMIT = "TORPOR_LIMIT"
+"""How many bytes per second move into a store, and out of one, at the most; as 200MB/s."""
+
+SCHEMES: dict[str, str] = {"s3": "torpor.store.s3_address:open_url"}
+"""Scheme of a URL → `module:function` that makes a backend of the URL. The function gets the URL and `create`."""
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)")
+_IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)@(.*)")
+
+
+class ImageAt(NamedTuple):
+    """An image by its name, tag or id, and its store as the user wrote it; empty for the default one."""
+
+    image: str
+    store: str
+
+
+def split(name: str) -> ImageAt | None:
+    """`IMAGE@STORE` in its two parts; None for a name or path of an image that is in no store."""
+    match = _IMAGE.fullmatch(name)
+    return ImageAt(match[1], match[2]) if match else None
+
+
+def chosen(store: str | None) -> str:
+    """The store itself, or the default one where none is named. UsageError when there is none either."""
+    found = store or os.environ.get(VARIABLE)
+    if not found:
+        raise UsageError("no store is named", hint=f"name one, as IMAGE@STORE or --store STORE, or set {VARIABLE}")
+    return found
+
+
+def is_store(place: str) -> bool:
+    """Whether there is a store at a place, or its URL says that one is meant."""
+    if place in ("", "@") or _URL.fullmatch(place):
+        return True
+    path = Path(place)
+    return path.is_dir() and (path / CONFIG).is_file()
+
+
+def open_store(store: str | None = None, *, limit: str | None = None) -> Repository:
+    """The store at that place, by default that of TORPOR_STORE. Raises NotFound, UsageError, ImageDamaged.
+
+    `limit` is a rate for each direction, by default that of TORPOR_LIMIT; empty for none. The key of an encrypted store
+    comes from the environment (`keys`); NoRights where it does not fit.
+    """
+    place = chosen(store.removeprefix("@") if store else store)
+    backend = _backend(place, make=False)
+    locked = not isinstance(backend, ArchiveBackend)
+    try:
+        limited = _limited(backend, limit)
+        return open_repository(limited, locked=locked, keys=lambda: keys.from_environment(backend.url))
+    except BaseException:
+        backend.close()
+        raise
+
+
+def create_store(store: str | None = None, *, chunk: int = CHUNK, key: bytes | None = None) -> Repository:
+    """Make an empty store, with `key` an encrypted one.
+
+    UsageError when there is one already, or the place has something else in it.
+    """
+    if key is not None:
+        cipher.check_present()  # before anything is made in the place
+    backend = _backend(chosen(store), make=True)
+    try:
+        return create(_limited(backend, None), chunk=chunk, key=key)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _limited(backend: Backend, limit: str | None) -> Backend:
+    limit = os.environ.get(LIMIT) if limit is None else limit
+    return LimitBackend(backend, parse_rate(limit)) if limit else backend
+
+
+def _backend(place: str, *, make: bool) -> Backend:
+    match = _URL.fullmatch(place)
+    if match and match[1] == "file":
+        place = match[2]
+    elif match:
+        if match[1] not in SCHEMES:
+            known = ", ".join(f"{scheme}://" for scheme in ["file", *sorted(SCHEMES)])
+            raise UsageError(f"{place} has a scheme that no backend knows", hint=f"a folder, or one of {known}")
+        module, _, function = SCHEMES[match[1]].partition(":")
+        backend: Backend = getattr(import_module(module), function)(place, create=make)
+        return backend
+    path = Path(os.path.abspath(place))
+    return _make_folder(path) if make else _open_folder(path)
+
+
+def _make_folder(path: Path) -> Backend:
+    backend = LocalBackend(path)
+    if not path.parent.is_dir():
+        raise NotFound(f"there is no folder {path.parent}", hint="make it first")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        try:
+            backend.size(CONFIG)
+        except NoObject:
+            raise UsageError(f"{path} has something else in it", hint="choose a new folder, or an empty one") from None
+    else:
+        backend.prepare()
+    return backend
+
+
+def _open_folder(path: Path) -> Backend:
+    return ArchiveBackend(path) if path.is_file() else LocalBackend(path)

@@ -1,0 +1,76 @@
+"""Putting an image into a store: only chunks that the store lacks are moved, and the manifest comes last."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from torpor.errors import UsageError
+from torpor.image import hashing
+from torpor.image import manifest as image_manifest
+from torpor.image.manifest import FileEntry, Manifest
+from torpor.image.reader import check_lengths, read_manifest, verify
+from torpor.records import check_name
+from torpor.store import locks
+from torpor.store.chooser import Compression
+from torpor.store.deposit import Deposit, PutResult
+from torpor.store.pack import PACK
+from torpor.store.repository import Repository
+from torpor.store.scan import OnBytes, Scan
+
+
+def put(
+    repository: Repository,
+    folder: Path,
+    *,
+    name: str | None = None,
+    check: bool = True,
+    unique: bool = True,
+    compression: Compression = "auto",
+    pack_size: int = PACK,
+    wait: float = locks.WAIT,
+    on_bytes: OnBytes = lambda _count: None,
+) -> PutResult:
+    """Put the image in `folder` into the store, durably; `name` is what it is called there, by default the same.
+
+    With `check` the image's own hashes are checked before. With `unique` a name that the store has is a UsageError.
+    Raises ImageDamaged, NoSpace, NoRights, StepFailed, WrongState (the store is locked); nothing was added then.
+    """
+    begin = time.monotonic()
+    manifest = read_manifest(folder)
+    name = check_name(name or manifest.name)
+    with repository.lock("shared", "copy", wait=wait) as held:
+        if unique:
+            check_free(repository, name)
+        if check:
+            verify(folder, manifest)
+        else:
+            check_lengths(folder, manifest)
+        scan = Scan(folder, manifest, repository.chunk)
+        with Deposit(repository, held, compression=compression, pack_size=pack_size) as deposit:
+            scan.run(deposit.threads, deposit.take, on_bytes)
+            kept = _manifest(folder, manifest, scan)
+            deposit.flush()
+            result = deposit.commit(deposit.seal(name, manifest, kept, scan))
+    return result._replace(seconds=time.monotonic() - begin)
+
+
+def check_free(repository: Repository, name: str) -> None:
+    """UsageError when the store has an image of that name, or a tag."""
+    if any(one.head.name == name for one in repository.readable_images()[0]) or name in repository.tags():
+        raise UsageError(f"the store {repository.url} has an image named {name}", hint="choose another with --name")
+
+def _manifest(folder: Path, manifest: Manifest, scan: Scan) -> bytes:
+    """The image's manifest as an image on disk has it: every file of one has a hash."""
+    entries = [_hashed(folder, entry, scan.sizes[entry.path]) for entry in manifest.files]
+    if manifest.tier == "disk" and entries == manifest.files:
+        return (folder / image_manifest.MANIFEST).read_bytes()
+    return image_manifest.encode(msgspec.structs.replace(manifest, files=entries, tier="disk"))
+
+
+def _hashed(folder: Path, entry: FileEntry, size: int) -> FileEntry:
+    if entry.hash is not None:
+        return entry
+    return FileEntry(path=entry.path, size=size, hash=hashing.of_file(folder / entry.path, size))

@@ -1,0 +1,178 @@
+"""New chunks on their way into a store: into packs, the packs into the store, and then into index files.
+
+Memory is bounded: a pack that is being filled, and at most WRITERS that are being written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torpor.store import index
+from torpor.store.backend import Backend
+from torpor.store.index import Index, ids_of
+from torpor.store.pack import PACK, Chunk, Entries, PackBuilder
+
+WRITERS = 3
+INDEX_EVERY = 32
+"""Packs after which an index file is written, so that a long write that is cut short need not be done all again."""
+
+
+@dataclass
+class _Filling:
+    """A pack that chunks are being copied into; `fills` is how many copies are under way."""
+
+    builder: PackBuilder
+    fills: int = 0
+
+
+class StoreWriter:
+    """Takes chunks from any number of threads. `known` are those that the store has.
+
+    `on_written` is told bytes and seconds of what the store has taken, all packs together.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        known: Index,
+        *,
+        on_written: Callable[[int, float], None] | None = None,
+        pack_size: int = PACK,
+    ) -> None:
+        self._backend = backend
+        self._known = known
+        self._on_written = on_written
+        self._pack_size = min(pack_size, PACK)
+        self._claimed: set[bytes] = set()
+        self._changed = threading.Condition()
+        self._memory: list[NDArray[np.uint8]] = []
+        self._filling: _Filling | None = self._empty()
+        self._room = threading.BoundedSemaphore(WRITERS)
+        self._threads = ThreadPoolExecutor(WRITERS, "store-write")
+        self._pending: list[Future[None]] = []
+        self._written: dict[str, tuple[int, Entries]] = {}
+        self._busy = 0
+        self.failed: BaseException | None = None
+        self.objects: set[str] = set()
+        """Names of the packs and index files that it wrote. Their contents name them, so they may have been there."""
+        self.new_chunks = 0
+        self.new_bytes = 0
+        self.stored_bytes = 0
+
+    def claim(self, digests: Sequence[bytes]) -> list[bool]:
+        """Which of these chunks the caller has to bring; what it is told once, nobody is told again."""
+        rows = self._known.find(ids_of(digests)).tolist() if digests else []
+        with self._changed:
+            wanted = []
+            for digest, row in zip(digests, rows, strict=True):
+                new = row < 0 and digest not in self._claimed
+                if new:
+                    self._claimed.add(digest)
+                wanted.append(new)
+        return wanted
+
+    def disclaim(self, digests: Iterable[bytes]) -> None:
+        """Chunks that were claimed and will not be added by whoever claimed them: they can be claimed again."""
+        with self._changed:
+            self._claimed.difference_update(digests)
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk that was claimed; its data are free again when this returns.
+
+        Waits while enough packs are being written; raises what one of them raised.
+        """
+        with self._changed:
+            while self._filling is None and self.failed is None:
+                self._changed.wait()
+            if self.failed is not None:
+                raise self.failed
+            assert self._filling is not None
+            filling = self._filling
+            at = filling.builder.reserve(chunk)
+            filling.fills += 1
+            self.new_chunks += 1
+            self.new_bytes += chunk.length
+            full = filling.builder.size >= self._pack_size
+            if full:
+                self._filling = None
+        filling.builder.fill(at, chunk)
+        with self._changed:
+            filling.fills -= 1
+            self._changed.notify_all()
+        if full:
+            self._send(filling)
+            with self._changed:
+                self._filling = self._empty()
+                self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Bring all that was added into the store; durable, index included, when this returns."""
+        if self._filling is not None and not self._filling.builder.is_empty:
+            self._send(self._filling)
+        self._filling = None
+        self._threads.shutdown(wait=True)
+        for future in self._pending:
+            future.result()
+        self._write_index()
+
+    def abandon(self) -> None:
+        """Give up: packs that were written stay behind unreferenced, until a prune."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _empty(self) -> _Filling:
+        return _Filling(PackBuilder(self._memory.pop() if self._memory else None))
+
+    def _send(self, filling: _Filling) -> None:
+        self._room.acquire()
+        try:
+            self._pending.append(self._threads.submit(self._write, filling))
+        except BaseException:
+            self._room.release()
+            raise
+
+    def _write(self, filling: _Filling) -> None:
+        try:
+            with self._changed:
+                while filling.fills:
+                    self._changed.wait()
+                if self.failed is not None:
+                    return
+                self._busy += 1
+                busy = self._busy
+            pack = filling.builder.finish()
+            start = time.perf_counter()
+            self._backend.write(f"packs/{pack.name}", pack.parts)
+            seconds = time.perf_counter() - start
+            with self._changed:
+                self._busy -= 1
+                self._memory.append(filling.builder.memory)
+                self._written[pack.name] = (pack.size, pack.entries)
+                self.objects.add(f"packs/{pack.name}")
+                self.stored_bytes += pack.size
+                due = len(self._written) >= INDEX_EVERY
+            if self._on_written is not None:
+                self._on_written(pack.size, seconds / busy)
+            if due:
+                self._write_index()
+        except BaseException as error:
+            with self._changed:
+                self.failed = self.failed or error
+                self._changed.notify_all()
+            raise
+        finally:
+            self._room.release()
+
+    def _write_index(self) -> None:
+        with self._changed:
+            packs, self._written = self._written, {}
+        if packs:
+            name = index.write(self._backend, packs)
+            with self._changed:
+                self.objects.add(f"index/{name}")

@@ -1,0 +1,66 @@
+"""Folders that images pass through on their way into a store and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torpor import paths, records
+from torpor.errors import TorporError, UsageError
+from torpor.image_handle import Image
+from torpor.records import JobState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torpor.store.deposit import PutResult
+    from torpor.store_handle import OnProgress, Store
+
+
+def image_folder(name: str, tier: str) -> Path:
+    """Where an image of that name goes among the user's. UsageError when there is one, in either tier."""
+    records.check_name(name)
+    for place in ("disk", "dram"):
+        if (paths.tier_dir(place) / name).exists():
+            raise UsageError(f"there is an image named {name}", hint="choose another with --name")
+    if tier == "disk":
+        paths.make_private(paths.home())
+    return paths.make_private(paths.tier_dir(tier)) / name
+
+
+def checkpoint(
+    take: Callable[[Path], Image], job: str, store: Store, *, tier: str = "disk", progress: OnProgress | None = None
+) -> PutResult:
+    """Take a checkpoint of `job` and bring it into the store afterwards; durable there when this returns.
+
+    `take` makes an image in the folder that it is given. That is removed when the store has it; where the store fails,
+    it stays, and the error says where it is.
+    """
+    image = take(image_folder(free_name(job, store), tier))
+    try:
+        result = store.put(image, check=False, progress=progress)
+    except TorporError as error:
+        error.hint = f"the image is whole, at {image.path}; `torpor copy {image.path} {store.url}` tries again"
+        raise
+    _moved(image, f"{result.image.head.name}@{store.url}")
+    image.remove()
+    return result
+
+
+def _moved(image: Image, place: str) -> None:
+    """Where the image's job sleeps in it, say where that is from now on."""
+    for record in records.every():
+        if record.image == str(image.path) and records.state(record) is JobState.ASLEEP:
+            record.image = place
+            records.save(record)
+
+
+def free_name(job: str, store: Store) -> str:
+    """The first `<job>-<n>` that neither the store nor this user has."""
+    taken = {one.name for one in store.images()} | store.tags().keys()
+    for place in ("disk", "dram"):
+        taken |= {path.name.removesuffix(".partial") for path in _entries(paths.tier_dir(place))}
+    return next(name for name in (f"{job}-{n}" for n in range(1, len(taken) + 2)) if name not in taken)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []

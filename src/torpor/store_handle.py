@@ -1,0 +1,367 @@
+"""Stores and their images as their user handles them. The parts are in `torpor.store`; this joins them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from torpor import records, store_folders
+from torpor.errors import NotFound, UsageError
+from torpor.image_handle import Image, find_image
+from torpor.job_handle import Job
+from torpor.keeper.messages import Progress
+from torpor.records import Backend
+from torpor.store import diff as differences
+from torpor.store import keys, location
+from torpor.store.archive import ArchiveBackend
+from torpor.store.chooser import Compression
+from torpor.store.contents import read_head
+from torpor.store.deposit import PutResult
+from torpor.store.get import get
+from torpor.store.local import LocalBackend
+from torpor.store.locks import break_lock
+from torpor.store.passing import passing
+from torpor.store.prune import PruneResult, prune
+from torpor.store.put import put
+from torpor.store.repository import CHUNK, Repository, StoredImage, create
+from torpor.store.transfer import transfer
+from torpor.store.verify import Findings, repair_index, verify_image, verify_store
+
+OnProgress = Callable[[Progress], None]
+
+
+class Store:
+    """An opened store. A context manager: leaving it closes connections."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+
+    def __repr__(self) -> str:
+        return f"<torpor.Store {self.url}>"
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        return self.repository.url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder that a keeper of this host can open itself; keys and limits only this process has."""
+        return isinstance(self.repository.backend, LocalBackend)
+
+    def images(self) -> list[ImageInStore]:
+        """The images, the oldest first. Raises ImageDamaged when one cannot be read."""
+        tags = self.tags()
+        return [ImageInStore(self, one, tags) for one in self.repository.images()]
+
+    def image(self, name: str) -> ImageInStore:
+        """The image of that name, tag or id (its first digits suffice). Raises NotFound, UsageError."""
+        return ImageInStore(self, self.repository.find(name), None)
+
+    def tags(self) -> dict[str, str]:
+        """Images' ids by tag."""
+        return self.repository.tags()
+
+    def put(
+        self,
+        image: Image | ImageInStore,
+        *,
+        name: str | None = None,
+        check: bool = True,
+        compression: Compression = "auto",
+        progress: OnProgress | None = None,
+    ) -> PutResult:
+        """Bring an image into this store, durably; only what the store lacks is moved.
+
+        `check` reads the image's own hashes first. Raises UsageError (the name is taken), ImageDamaged, NoSpace.
+        """
+        if isinstance(image, ImageInStore):
+            with _told("copy", image.stored.head.bytes, progress) as count:
+                return transfer(image.store.repository, image.stored, self.repository, name=name, on_bytes=count)
+        manifest = image.manifest
+        with _told("store", sum(entry.size for entry in manifest.files), progress) as count:
+            return put(
+                self.repository,
+                image.path,
+                name=name or image.name,
+                check=check,
+                compression=compression,
+                on_bytes=count,
+            )
+
+    def checkpoint(
+        self,
+        job: Job,
+        *,
+        leave_running: bool = False,
+        tier: str = "disk",
+        deadline: float = 30.0,
+        progress: OnProgress | None = None,
+    ) -> PutResult:
+        """Save a job into an image of this store; durable here when this returns.
+
+        Of the GPU's bytes only what the store lacks is moved. A store that is no folder gets the image by way of one of
+        that tier; if the store fails after that, the error says where the image is. Otherwise errors are as for
+        `Job.checkpoint`, and the job is then as it was.
+        """
+        if self.is_local:
+            return self._checkpoint(job, leave_running, deadline, progress)
+
+        def take(path: Path) -> Image:
+            return job.checkpoint(leave_running, to=path, tier=tier, deadline=deadline, progress=progress)
+
+        return store_folders.checkpoint(take, job.name, self, tier=tier, progress=progress)
+
+    def _checkpoint(
+        self, job: Job, leave_running: bool, deadline: float, progress: OnProgress | None
+    ) -> PutResult:
+        begun = time.monotonic()
+        name = store_folders.free_name(job.name, self)
+        facts = job.checkpoint_into(self.url, name, leave_running, deadline, progress)["put"]
+        identity = facts.pop("image")
+        image = StoredImage(identity, read_head(self.repository.backend, identity))
+        return PutResult(image, **{**facts, "seconds": time.monotonic() - begun})
+
+    def verify(self, progress: OnProgress | None = None) -> Findings:
+        """Read and check everything; changes nothing."""
+        with _told("verify", self._stored_bytes(), progress) as count:
+            return verify_store(self.repository, count)
+
+    def repair_index(self, progress: OnProgress | None = None) -> Findings:
+        """Make the index anew from the packs."""
+        with _told("verify", self._stored_bytes(), progress) as count:
+            return repair_index(self.repository, count)
+
+    def prune(self, *, dry_run: bool = False) -> PruneResult:
+        """Give back the room of what no image uses."""
+        return prune(self.repository, dry_run=dry_run)
+
+    def break_lock(self, name: str) -> None:
+        """Remove a lock whose holder is known to be gone. Raises NotFound."""
+        break_lock(self.repository.backend, name)
+
+    def close(self) -> None:
+        self.repository.backend.close()
+
+    def _stored_bytes(self) -> int:
+        return sum(one.size for one in self.repository.backend.list("packs"))
+
+
+class ImageInStore:
+    """An image of a store."""
+
+    def __init__(self, store: Store, stored: StoredImage, tags: dict[str, str] | None) -> None:
+        self.store = store
+        self.stored = stored
+        self._tags = tags
+
+    def __repr__(self) -> str:
+        return f"<torpor.ImageInStore {self.name}@{self.store.url}>"
+
+    @property
+    def id(self) -> str:
+        return self.stored.id
+
+    @property
+    def name(self) -> str:
+        return self.stored.head.name
+
+    @property
+    def tags(self) -> list[str]:
+        """Its further names."""
+        known = self.store.tags() if self._tags is None else self._tags
+        return sorted(tag for tag, target in known.items() if target == self.id)
+
+    @property
+    def backend(self) -> Backend:
+        return "sim" if self.stored.head.driver == "sim" else "gpu"
+
+    def summary(self) -> dict[str, Any]:
+        """JSON-safe: as `Image.summary`, with id, store and tags."""
+        head = self.stored.head
+        return {
+            "name": head.name,
+            "id": self.id,
+            "store": self.store.url,
+            "job": head.job,
+            "tier": "store",
+            "driver": head.driver,
+            "gpu_bytes": head.gpu_bytes,
+            "cpu_bytes": head.cpu_bytes,
+            "bytes": head.bytes,
+            "chunks": head.chunks,
+            "created": head.created,
+            "stored": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head.stored / 1e9)),
+            "tags": self.tags,
+        }
+
+    def show(self) -> dict[str, Any]:
+        """JSON-safe: as `Image.show`, with the streams and what they take."""
+        from torpor.image.describe import describe
+        from torpor.image.reader import decode_manifest
+
+        found = self.store.repository.read(self.stored)
+        where = f"{self.name}@{self.store.url}"
+        manifest = decode_manifest(Path(where), found.document.manifest, hashed=found.document.hashed)
+        data = describe(Path(where), manifest)
+        streams = [
+            {"label": one.label, "kind": one.kind, "pieces": one.pieces, "size": sum(part[2] for part in one.extents)}
+            for one in found.document.streams
+        ]
+        used = len({one.tobytes() for one in found.used()})
+        return {
+            **self.summary(),
+            **data,
+            "name": self.name,
+            "path": where,
+            "chunk": found.document.chunk,
+            "distinct": used,
+            "streams": streams,
+        }
+
+    def verify(self, progress: OnProgress | None = None) -> None:
+        """Read and check every chunk. Raises ImageDamaged, which names the first wrong one."""
+        with _told("verify", self.stored.head.bytes, progress) as count:
+            verify_image(self.store.repository, self.stored, count)
+
+    def remove(self) -> None:
+        """Forget the image and its tags; its room is given back by a prune."""
+        self.store.repository.remove(self.stored)
+
+    def tag(self, name: str) -> None:
+        """Give it a further name, which another image loses if it has it. UsageError when an image is named so."""
+        if any(one.head.name == name for one in self.store.repository.images()):
+            raise UsageError(f"the store {self.store.url} has an image named {name}", hint="choose another tag")
+        self.store.repository.tag(self.stored, name)
+
+    def get(self, path: str | os.PathLike[str], *, durable: bool = True, progress: OnProgress | None = None) -> Image:
+        """Bring it back as the folder `path`, every chunk checked. Raises UsageError, ImageDamaged, NoSpace."""
+        target = Path(os.path.abspath(path))
+        records.check_name(target.name)
+        with _told("fetch", self.stored.head.bytes, progress) as count:
+            return Image(get(self.store.repository, self.stored, target, durable=durable, on_bytes=count))
+
+    @contextmanager
+    def fetched(self, progress: OnProgress | None = None) -> Iterator[Image]:
+        """The image in a folder that is there for the block only: in memory if it fits there, else on the disk."""
+        with passing(self.stored.head.bytes) as folder:
+            with _told("fetch", self.stored.head.bytes, progress) as count:
+                path = folder / self.name
+                made = get(self.store.repository, self.stored, path, durable=False, passing=True, on_bytes=count)
+            yield Image(made)
+
+
+def open_store(url: str | None = None, *, limit: str | None = None) -> Store:
+    """The store at a folder, archive or URL; by default that of TORPOR_STORE. Raises NotFound, UsageError, NoRights.
+
+    `limit` bounds what moves into it, and out of it, per second (`200MB/s`); by default TORPOR_LIMIT does.
+    """
+    return Store(location.open_store(url, limit=limit))
+
+
+def create_store(
+    url: str | None = None,
+    *,
+    chunk: int = CHUNK,
+    encrypt: bool = False,
+    key_file: str | os.PathLike[str] | None = None,
+    key_command: str | None = None,
+) -> Store:
+    """Make an empty store with chunks of `chunk` bytes, with `encrypt` an encrypted one.
+
+    Its key is in `key_file`, which is made where it is not there, or is what `key_command` prints; by default it comes
+    from where an opened store's does: TORPOR_KEY_FILE, TORPOR_KEY_COMMAND.
+    """
+    if not encrypt and (key_file is not None or key_command is not None):
+        raise UsageError("a key goes with an encrypted store", hint="ask for one with --encrypt")
+    key = None
+    if encrypt:
+        file = None if key_file is None else Path(os.path.abspath(key_file))
+        key = keys.for_new_store(location.chosen(url), file, key_command)
+    return Store(location.create_store(url, chunk=chunk, key=key))
+
+
+def find(name: str | os.PathLike[str]) -> Image | ImageInStore:
+    """An image by name or path, or as `IMAGE@STORE`. Raises NotFound, UsageError, ImageDamaged."""
+    where = location.split(os.fspath(name))
+    if where is None:
+        return find_image(name)
+    return open_store(where.store).image(where.image)
+
+
+def diff(old: Image | ImageInStore, new: Image | ImageInStore) -> dict[str, Any]:
+    """What changed from one image to another; see `torpor.store.diff.diff`."""
+    sizes = [one.store.repository.chunk for one in (old, new) if isinstance(one, ImageInStore)]
+    if len(set(sizes)) > 1:
+        raise UsageError("the two stores have chunks of different sizes", hint="copy one image into the other's store")
+    chunk = sizes[0] if sizes else CHUNK
+    return differences.diff(_view(old, chunk), _view(new, chunk))
+
+
+def export(image: Image | ImageInStore, path: str | os.PathLike[str], progress: OnProgress | None = None) -> PutResult:
+    """Write an image into one file, which is a store in a tar archive. UsageError when `path` is taken."""
+    archive = ArchiveBackend(Path(os.path.abspath(path)), create=True)
+    try:
+        chunk = image.store.repository.chunk if isinstance(image, ImageInStore) else CHUNK
+        result = Store(create(archive, chunk=chunk, locked=False)).put(image, progress=progress)
+        archive.finish()
+    finally:
+        archive.close()
+    return result
+
+
+def only_image(archive: str | os.PathLike[str]) -> ImageInStore:
+    """The image of a file that `export` wrote. Raises NotFound, ImageDamaged."""
+    path = Path(os.path.abspath(archive))
+    if not path.is_file():
+        raise NotFound(f"there is no file {path}")
+    images = open_store(str(path)).images()
+    if len(images) != 1:
+        raise UsageError(f"{path} holds {len(images)} images", hint="name one as IMAGE@FILE")
+    return images[0]
+
+
+def describe_put(result: PutResult) -> dict[str, Any]:
+    """JSON-safe: what a put did."""
+    facts = result._asdict()
+    image = facts.pop("image")
+    return {"image": image.head.name, "id": image.id, **facts, "seconds": round(result.seconds, 4)}
+
+
+def _view(image: Image | ImageInStore, chunk: int) -> differences.View:
+    if isinstance(image, ImageInStore):
+        return differences.view_of_stored(image.store.repository.read(image.stored))
+    return differences.view_of_folder(image.path, chunk)
+
+
+@contextmanager
+def _told(phase: str, total: int, progress: OnProgress | None) -> Iterator[Callable[[int], None]]:
+    """Tell `progress` of a step's start, moved bytes and end; in any thread, but in one at a time."""
+    from torpor.keeper.report import Phase
+
+    lock = threading.Lock()
+
+    def send(event: Progress) -> None:
+        if progress is not None:
+            with lock:
+                progress(event)
+
+    step = Phase(phase, total, send, lambda: None)
+    step.tell("start")
+    try:
+        yield step.move
+    finally:
+        step.tell("end")
