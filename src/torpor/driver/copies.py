@@ -26,6 +26,11 @@ class Stream:
         flags = cu.CUstream_flags.CU_STREAM_NON_BLOCKING.value
         self._stream = check("cuStreamCreate", cu.cuStreamCreate(flags))
 
+    @property
+    def handle(self) -> cu.CUstream:
+        """The driver's own handle, for what else is queued on it."""
+        return self._stream
+
     def to_host(self, host: int, device: int, size: int) -> None:
         """Queue a copy of `size` bytes from a device address to pinned host memory."""
         call = cu.cuMemcpyDtoHAsync(host, cu.CUdeviceptr(device), size, self._stream)

@@ -25,7 +25,8 @@ _MEANING: dict[str, tuple[type[TorporError], str, str | None]] = {
     "CUDA_ERROR_NOT_SUPPORTED": (
         Refused,
         "the driver does not support it for what the process holds",
-        "managed memory, imported memory and some graphics interoperation cannot be checkpointed",
+        "managed memory (also a __managed__ variable that kernels alone use), imported memory and some graphics "
+        "interoperation cannot be checkpointed",
     ),
     "CUDA_ERROR_ILLEGAL_STATE": (WrongState, "the process is not in a state that allows it", None),
     "CUDA_ERROR_NOT_READY": (WrongState, "the process did not come to rest in time", "give it more time"),

@@ -10,7 +10,9 @@ import resource
 import sys
 
 from torpor import paths
+from torpor.keeper import fault
 from torpor.keeper.server import Server
+from torpor.keeper.watch import Watch
 
 
 def main() -> int:
@@ -33,7 +35,13 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 0
-    Server(backend).serve()
+    fault.arm()
+    watch = Watch()
+    watch.start(backend)
+    try:
+        Server(backend).serve()
+    finally:
+        watch.dismiss()
     return 0
 
 

@@ -1,124 +1,137 @@
-"""Checkpoint, in order (DESIGN.md): a job into an image; the job ends, or runs on."""
+"""Checkpoint, in order (DESIGN.md): a job into an image; the job ends, or stays as it is."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from torpor.errors import NoRights
-from torpor.image.writer import ImageWriter
-from torpor.keeper import describe, discard, jobs, preflight, residual
+from torpor import records
+from torpor.errors import TorporError
+from torpor.keeper import (
+    checkpoint_suspended,
+    depositing,
+    describe,
+    dumping,
+    heirs,
+    jobs,
+    preflight,
+    residual,
+    resume,
+)
+from torpor.keeper.dumping import Saving
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.messages import CheckpointParams
-from torpor.keeper.moves import CopyOut
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import Taken
-from torpor.process import zero_pages
-from torpor.process.client import Info
-from torpor.process.criu import Criu, Dump, find_criu
-from torpor.records import JobState
+from torpor.process.criu import Dump
+from torpor.process.page_workers import PageWorkers
+from torpor.records import JobState, Unfinished
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torpor.store.deposit import Deposit
 
 log = logging.getLogger(__name__)
 
-DUMP_SECONDS = 600.0
-"""Longest wait for CRIU to write the process images."""
-
 
 def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
-    """Any failure before the commit leaves the job running exactly as it was, and no image."""
-    path = Path(params.path)
-    with host.flow("checkpoint", params.job, params.path):
-        with report.phase("preflight"):
-            job = jobs.open_running(host, params.job)
-            criu, in_memory = _preflight(host, job, path)
-            driver = describe.driver_facts(host, job)
+    """Any failure before the commit leaves the job exactly as it was, running or suspended, and no image."""
+    place = params.path if params.store is None else f"{params.name}@{params.store}"
+    with host.flow("checkpoint", params.job, place), ExitStack() as stack:
+        _record, state = jobs.load(host, params.job)
+        deposit = None
+        if params.store is not None:
+            with report.phase("open store"):
+                deposit = stack.enter_context(depositing.opened(params.store, params.name))
+        if state is JobState.SUSPENDED:
+            return checkpoint_suspended.run(host, params, deposit, report)
+        return _run(host, params, deposit, report)
 
-        taken = Taken.of(job)
-        with closing(taken), Dump(job.folder, criu) as dump, Rollback() as undo:
-            job.set_state(JobState.CHECKPOINTING)
-            undo.push("record", lambda: job.set_state(JobState.RUNNING))
-            undo.push("hand the blocks back", taken.give_back)
-            taken.take(params.deadline, report)
 
-            with step("image"):
-                image = ImageWriter(path, "dram" if in_memory else "disk")
-            undo.push("remove the image", lambda: discard.empty(host.pool, image.partial))
-            copy = CopyOut(host, taken, image.partial, in_memory=in_memory)
-            undo.push("stop the copy", copy.stop)
-            copy.start(report)
-            residual.put_away(host, job.cuda, params.deadline, undo, report)
+def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: Report) -> dict[str, Any]:
+    with report.phase("preflight"):
+        job = jobs.open_running(host, params.job)
+        saving = _preflight(host, job, params, deposit)
 
-            with report.phase("criu dump"), step("criu dump"):
-                dump.start(image.cpu, leave_running=params.leave_running)
-                undo.push("criu", lambda: _roll_back(dump))
-                image.add_native(job.folder / "native")
-                dump.wait_written(DUMP_SECONDS)
-            if not in_memory:  # in memory, the time that it takes is worth more than the space that it saves
-                with report.phase("drop zero pages"), step("drop zero pages"):
-                    zero_pages.drop(image.cpu)
-            with report.phase("wait for copy"):
-                copy.finish()
+    taken = Taken.of(job)
+    with PageWorkers() as workers, closing(taken), Dump(job.folder, saving.criu) as dump, Rollback() as undo:
+        job.set_state(JobState.CHECKPOINTING, unfinished=Unfinished(verb="checkpoint", image=str(saving.path)))
+        undo.push("record", lambda: _runs_again(job, taken))
+        undo.push("hand the blocks back", lambda: residual.give_back(host, taken))
+        heirs.relieve_known(job, report)
+        taken.take(params.deadline, report)
 
-            # Everything of the job is written, and it stands still in CRIU's hands until the verdict.
-            with report.phase("commit"), step("commit"):
-                job.info = _settled(job)
-                image.add_log(job.folder / "log")
-                files = image.list_files(copy.entries)
-                image.sync()
-                processes = copy.describe()
-                manifest = describe.manifest(job, image, processes, files, driver, report.phases, criu)
-                image.commit(manifest)
-            undo.done()
+        image = saving.make_image(undo, report)
+        copy = saving.copy_of(taken, image)
+        undo.push("stop the copy", copy.stop)
+        copy.start(report)
+        residual.put_away(host, job.cuda, params.deadline, undo, report)
+        heirs.relieve_late(job)
+        manifest = saving.write(image, copy, dump, workers, undo, report)
 
+        try:
             with report.phase("criu end"), step("criu end"):
                 dump.commit()
                 dump.finish()
             if params.leave_running:
                 residual.bring_back(host, job.cuda, None, report)
                 taken.give_back(report)
-                job.set_state(JobState.RUNNING)
-            else:
-                job.set_state(JobState.ASLEEP, image=str(path))
-        return {
-            "image": str(path),
-            "job": params.job,
-            "tier": manifest.tier,
-            "gpu_bytes": manifest.gpu_bytes,
-            "cpu_bytes": manifest.cpu_bytes,
-            "seconds": report.total(),
-            "phases": report.phases,
-        }
+                saving.clear()
+                job.set_state(JobState.RUNNING, unfinished=None)
+        except TorporError as error:
+            taken.close()  # a connection that is left open would keep the next one waiting
+            _after_commit(host, saving, dump, error)
+            raise
+    if not params.leave_running:
+        saving.clear()
+        # Last of all: who sees it asleep may wake it at once.
+        job.set_state(JobState.ASLEEP, image=saving.place, unfinished=None)
+    return dumping.outcome(saving, manifest, copy, report)
 
 
-def _preflight(host: Host, job: OpenJob, path: Path) -> tuple[Criu, bool]:
-    criu = find_criu()
-    if not job.record.namespaces:
-        raise NoRights(
-            f"{job.record.name} runs without namespaces of its own, so it could not be restored",
-            hint="start it as root, or with CAP_SYS_ADMIN",
-        )
-    if job.cuda:
-        _ = host.checkpointing  # raises when this driver lacks the calls
-    preflight.refuse_unsavable(job)
-    preflight.refuse_unsent(job.info)
-    place = preflight.check_place(path)
-    gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda)
-    preflight.check_space(host, place, gpu_bytes, preflight.cpu_estimate(host, job))
-    return criu, preflight.in_memory(host, place)
+def _preflight(host: Host, job: OpenJob, params: CheckpointParams, deposit: Deposit | None) -> Saving:
+    cpu_bytes = preflight.cpu_estimate(host, job)
+    path = Path(params.path) if deposit is None else depositing.staging(params.job, cpu_bytes)
+    criu, place = dumping.preflight_of(host, job, path)
+    gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda) if deposit is None else 0
+    preflight.check_space(host, place, gpu_bytes, cpu_bytes)
+    driver = describe.driver_facts(host, job)
+    in_memory = preflight.in_memory(host, place)
+    return Saving(host, job, path, criu, driver, in_memory, params.leave_running, params.name, deposit)
 
 
-def _roll_back(dump: Dump) -> None:
-    dump.roll_back("an earlier step failed")
-    dump.finish()
+def _runs_again(job: OpenJob, taken: Taken) -> None:
+    """Not while the job lacks its blocks. A partial image that could not be removed stays on record, for the next
+    keeper to try."""
+    if not taken.given_back:
+        return
+    unfinished = job.record.unfinished
+    gone = unfinished is None or not Path(f"{unfinished.image}.partial").exists()
+    job.set_state(JobState.RUNNING, unfinished=None if gone else unfinished)
 
 
-def _settled(job: OpenJob) -> Info:
-    """How the job's streams stand, once the supervisor has brought all that the job wrote into its log."""
-    with job.supervisor() as supervisor:
-        info = supervisor.info()
-    preflight.refuse_unsent(info)
-    return info
+def _after_commit(host: Host, saving: Saving, dump: Dump, error: TorporError) -> None:
+    """The image stands, but the job was neither ended nor let go as it should: let it go on, if it lives."""
+    job, path = saving.job, saving.place
+    saving.clear()
+    if records.state(job.record) is JobState.ASLEEP or records.load_exit(job.record.name) is not None:
+        error.message += f"; the image {path} is complete, and the job sleeps in it"
+        error.args = (error.message,)
+        job.set_state(JobState.ASLEEP, image=path, unfinished=None)
+        return
+    error.message += f"; the image {path} is complete"
+    dump.close()
+    try:
+        jobs.await_criu(job.folder)
+        resume.bring_back(host, job.record, Report())
+    except TorporError as problem:
+        log.exception("after the commit of %s", path)
+        error.message += f", and the job did not come back: {problem.message}"
+        error.hint = f"`torpor resume {job.record.name}` tries again; the image can be restored in any case"
+    else:
+        error.message += ", and the job runs on"
+    error.args = (error.message,)

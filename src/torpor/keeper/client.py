@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from torpor import paths
+from torpor import paths, records
 from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
 from torpor.records import Backend
@@ -51,6 +53,13 @@ def ensure_started(backend: Backend, wait: bool = True) -> None:
     )
 
 
+def start_for_unfinished() -> None:
+    """Start a keeper, without waiting for it, where a flow of a dead one left a job half done: it recovers the job."""
+    for backend in sorted({record.backend for record in records.every() if record.unfinished is not None}):
+        with suppress(TorporError):
+            ensure_started(backend, wait=False)
+
+
 def listens(backend: Backend) -> bool:
     """Whether a keeper accepts connections now."""
     try:
@@ -72,7 +81,8 @@ class KeeperClient:
         """Run a verb to its end and return its result.
 
         `params` are the fields of the verb's struct in `messages`. Raises the error that the keeper raised, or
-        KeeperUnavailable when there is no keeper or it ended during the call.
+        KeeperUnavailable when there is no keeper or it ended during the call. A KeyboardInterrupt cancels the verb:
+        it is rolled back and Cancelled raised, unless it was past that; a second one leaves the rest to the keeper.
         """
         try:
             channel = sockets.connect(paths.keeper_socket(self.backend), socket.SOCK_STREAM)
@@ -87,20 +97,30 @@ class KeeperClient:
 
 def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:
     messages.send(channel, request)
+    cancelled = False
     while True:
-        message = messages.receive(channel)
-        match message:
-            case messages.Progress():
+        try:
+            select.select([channel], [], [])  # an interruption here loses no part of a message
+        except KeyboardInterrupt:
+            if cancelled or request.verb not in messages.CANCELLABLE:
+                raise
+            cancelled = True
+            messages.send(channel, messages.Cancel())
+            if on_progress is not None:
+                on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
+            continue
+        match messages.receive(channel):
+            case messages.Progress() as progress:
                 if on_progress is not None:
-                    on_progress(message)
-            case messages.Done():
-                return message.result
-            case messages.Failed():
-                raise TorporError.from_dict(message.error)
+                    on_progress(progress)
+            case messages.Done(result=result):
+                return result
+            case messages.Failed(error=error):
+                raise TorporError.from_dict(error)
             case _:
                 raise KeeperUnavailable(
                     f"the keeper ended during {request.verb!r}",
-                    hint="`torpor ps` says how the job stands; `torpor resume` brings back one left `checkpointing`",
+                    hint="the next keeper brings the job back; `torpor ps` says how it stands",
                 )
 
 

@@ -24,8 +24,10 @@ VERSION = 1
 HEADER = struct.Struct("<IHHiI")
 RECORD = struct.Struct("<QQiIQ")
 COUNTS = struct.Struct("<II")
+PROFILE = struct.Struct("<IIQ")
 MAX_DESCRIPTORS = 64
 
+_SHARED = 1
 _DEADLINE_PASSED = -3
 _OUT_OF_MEMORY = 2
 _ANSWER_SECONDS = 30.0
@@ -39,11 +41,42 @@ class Op(IntEnum):
     RELEASE = 4
     RETURN = 5
     THAW = 6
+    PROFILE = 7
+
+
+class Level(IntEnum):
+    """What PROFILE asks for; `AS_IT_IS` only reads."""
+
+    OFF = 0
+    COUNTS = 1
+    TIMES = 2
+    AS_IT_IS = 3
 
 
 class DeviceId(msgspec.Struct):
     ordinal: int
     uuid: str
+
+
+class Counted(msgspec.Struct):
+    """What a process has counted since it began: calls by symbol, bytes by direction, nanoseconds of timed calls.
+
+    `clock_ns` is the process's CLOCK_MONOTONIC. `busy_ns` is how long each device was at work for the process, from a
+    driver that keeps such a clock (the software GPU). `state` is `ended` for a process's last word.
+    """
+
+    pid: int
+    state: str
+    level: str
+    lease_ms: int
+    clock_ns: int
+    threads: int
+    calls: dict[str, int]
+    bytes: dict[str, int]
+    nanoseconds: dict[str, int]
+    vm: dict[str, int] = {}
+    devices: list[DeviceId] = []
+    busy_ns: list[int] = []
 
 
 class BlockCounts(msgspec.Struct):
@@ -54,7 +87,7 @@ class BlockCounts(msgspec.Struct):
 
 
 class Hello(msgspec.Struct):
-    """What a process says of itself; `pid` as it sees itself, `residual` live counts by kind."""
+    """What a process says of itself; `pid` as it sees itself, `residual` live counts by kind, `vm` of deferral."""
 
     protocol: int
     pid: int
@@ -65,34 +98,44 @@ class Hello(msgspec.Struct):
     blocks: BlockCounts
     residual: dict[str, int] = {}
     capturing: int = 0
+    vm: dict[str, int] = {}
     unknown_symbols: list[str] = []
 
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """A block as the process has it: `device` is the process's own ordinal."""
+    """A block as the process has it: `device` is the process's own ordinal.
+
+    `shared`: another record of the job may be the same memory. `owner`: the record (pid, address) that stands for this
+    one's memory, when that is another.
+    """
 
     address: int
     size: int
     device: int
+    shared: bool = False
+    owner: tuple[int, int] | None = None
 
     def pack(self) -> bytes:
         return RECORD.pack(self.address, self.size, self.device, 0, 0)
 
     @classmethod
     def unpack(cls, data: bytes) -> BlockRecord:
-        address, size, device, _flags, _reserved = RECORD.unpack(data)
-        return cls(address, size, device)
+        address, size, device, flags, _reserved = RECORD.unpack(data)
+        return cls(address, size, device, bool(flags & _SHARED))
 
 
 class ControlClient:
     """One connection. It must be closed before CRIU dumps the process; closing it in `frozen` reopens the gate."""
 
-    def __init__(self, control_dir: Path, pid: int) -> None:
-        """Connect to the process with this `pid` (as the job sees it); StepFailed when it does not listen."""
+    def __init__(self, control_dir: Path, pid: int, seconds: float = _ANSWER_SECONDS) -> None:
+        """Connect to the process with this `pid` (as the job sees it); StepFailed when it does not listen.
+
+        `seconds` is how long an answer may take.
+        """
         self.pid = pid
         try:
-            self._socket = sockets.connect(control_dir / str(pid), socket.SOCK_SEQPACKET, timeout=_ANSWER_SECONDS)
+            self._socket = sockets.connect(control_dir / str(pid), socket.SOCK_SEQPACKET, timeout=seconds)
         except OSError as error:
             raise StepFailed(
                 step="connect", process=pid, reason=f"its control socket does not answer: {error.strerror or error}"
@@ -142,6 +185,14 @@ class ControlClient:
     def thaw(self) -> None:
         """Open the gate."""
         self._call(Op.THAW)
+
+    def profile(self, level: Level, lease: float = 0.0, owner: int = 0) -> Counted:
+        """Count calls from now on, for `lease` seconds at most; what was counted so far."""
+        body, _fds = self._call(Op.PROFILE, PROFILE.pack(level, int(lease * 1000), owner))
+        try:
+            return msgspec.json.decode(body, type=Counted)
+        except msgspec.DecodeError as error:
+            raise self._failed("profile", f"its answer makes no sense: {error}") from error
 
     def close(self) -> None:
         self._socket.close()

@@ -40,6 +40,7 @@ def manifest(
             cwd=job.record.cwd,
             env=_environment(job),
             arena=job.record.arena,
+            interposed=job.record.interposed,
         ),
         host=HostFacts(kernel=system.release, machine=system.machine, criu=criu.version),
         driver=driver,

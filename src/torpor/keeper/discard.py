@@ -21,6 +21,7 @@ def run(host: Host, params: DiscardParams, report: Report) -> dict[str, Any]:
     with host.flow("removal", params.image):
         if not is_image(image):
             raise NotFound(f"no image at {image}", hint="`torpor images` lists the images")
+        report.no_return()
         # Without its manifest it is no image any more, whatever happens to the rest.
         (image / MANIFEST).unlink()
         with report.phase("remove"):

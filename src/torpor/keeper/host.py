@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from torpor import paths
@@ -14,6 +14,7 @@ from torpor.driver import Checkpointing, Driver, copies
 from torpor.errors import TorporError, WrongState
 from torpor.keeper.pool import Pool
 from torpor.keeper.rollback import each
+from torpor.keeper.sift import Hashers
 from torpor.records import Backend
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,13 @@ class Host:
         self._checkpointing: Checkpointing | None = None
         self._checkpointing_failure: TorporError | None = None
         self._busy: dict[str, _Flow] = {}
+        self._glances: dict[str, int] = {}
         self._busy_changed = threading.Condition()
         paths.make_private(paths.dram_dir())
         self.pool = Pool(
             folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
         )
+        self._hashers: dict[int, Hashers] = {}
         threading.Thread(target=self._initialise, name="initialise", daemon=True).start()
 
     @property
@@ -70,6 +73,21 @@ class Host:
         assert self._checkpointing is not None
         return self._checkpointing
 
+    def hashers(self, chunk: int) -> Hashers:
+        """Who hashes device memory in chunks of so many bytes, on any device; kept for the next time."""
+        with self._busy_changed:
+            if chunk not in self._hashers:
+                self._hashers[chunk] = Hashers(self.driver, chunk)
+            return self._hashers[chunk]
+
+    def forget_hashers(self, chunk: int) -> None:
+        """They have failed: the next time, begin anew."""
+        with self._busy_changed:
+            gone = self._hashers.pop(chunk, None)
+        if gone is not None:
+            with suppress(TorporError):
+                gone.close()
+
     @contextmanager
     def flow(self, verb: str, *names: str, reads: str | None = None) -> Iterator[None]:
         """Keep other flows off these jobs and images; WrongState when one is under way.
@@ -81,6 +99,23 @@ class Host:
                 self._enter(name, verb, shared=name == reads)
                 held.callback(self._leave, name)
             yield
+
+    @contextmanager
+    def glance(self, name: str) -> Iterator[str | None]:
+        """Look at a job for a moment, in which no flow begins: that waits. Gives the verb of one that has begun."""
+        with self._busy_changed:
+            flow = self._busy.get(name)
+            if flow is None:
+                self._glances[name] = self._glances.get(name, 0) + 1
+        try:
+            yield flow.verb if flow is not None else None
+        finally:
+            if flow is None:
+                with self._busy_changed:
+                    self._glances[name] -= 1
+                    if not self._glances[name]:
+                        del self._glances[name]
+                    self._busy_changed.notify_all()
 
     def busy(self) -> dict[str, str]:
         """The flows under way: job or image → verb."""
@@ -101,11 +136,14 @@ class Host:
         """Give back what the keeper holds; jobs and images stay."""
         self._ready.wait()
         self.pool.close()
+        for chunk in list(self._hashers):
+            self.forget_hashers(chunk)
         if self._driver is not None:
             self._driver.close()
 
     def _enter(self, name: str, verb: str, *, shared: bool) -> None:
         with self._busy_changed:
+            self._busy_changed.wait_for(lambda: not self._glances.get(name))
             flow = self._busy.get(name)
             if flow is not None and not (shared and flow.shared):
                 raise WrongState(f"{name} has a {flow.verb} under way", hint="wait for it to end, then try again")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torpor import paths, records
+from torpor.driver import ProcessState
 from torpor.driver.devices import Driver
 from torpor.errors import NoRights, Refused, StepFailed, TorporError, WrongState
 from torpor.image.manifest import DeviceFacts, ProcessEntry
+from torpor.keeper import elf
 from torpor.keeper.control import BlockCounts, ControlClient, DeviceId, Hello, sockets_in
 from torpor.keeper.host import Host
 from torpor.keeper.rollback import each
-from torpor.process import tree
+from torpor.process import held, inherited, inside, tree
 from torpor.process.client import Info, SupervisorClient
 from torpor.records import JobRecord, JobState
+
+END_SECONDS = 30.0
+CRIU_SECONDS = 600.0
+"""Longest waits for a killed job's end, and for a CRIU that is without its keeper."""
+
+LISTEN_SECONDS = 3.0
+"""Longest time between a process's cuInit and its control socket."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class CudaProcess(JobProcess):
     """A process that has initialised the driver, and what it said of itself."""
 
     hello: Hello
+    interposed: bool = True
+    """Whether our library is in it. If not it cannot be asked anything, and the driver has all of its state."""
 
     def uuid(self, ordinal: int) -> str:
         """UUID of a device by the process's own ordinal."""
@@ -66,13 +78,18 @@ class CudaProcess(JobProcess):
 
 @dataclass
 class OpenJob:
-    """A live job. `cuda` are those of `processes` that use the driver, in the order of their pids."""
+    """A live job. `cuda` are those of `processes` that use the driver, in the order of their pids.
+
+    `heirs` do not, but have inherited GPU device files of one that does (`keeper/heirs.py`).
+    """
 
     record: JobRecord
     info: Info
     root: int
     processes: list[JobProcess] = field(default_factory=list)
     cuda: list[CudaProcess] = field(default_factory=list)
+    heirs: list[tree.Process] = field(default_factory=list)
+    tree: tuple[tree.Process, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -94,6 +111,27 @@ class OpenJob:
         records.save(self.record)
 
 
+def end(record: JobRecord) -> None:
+    """Kill everything in a job, and return when its supervisor is gone too."""
+    try:
+        with SupervisorClient(paths.job_dir(record.name), timeout=END_SECONDS) as supervisor:
+            supervisor.end()
+    except TorporError:
+        return  # it ended by itself
+
+
+def await_criu(job_dir: Path) -> None:
+    """Return when no CRIU works in the job any more: one whose keeper died lets the job's processes go by itself."""
+    limit = time.monotonic() + CRIU_SECONDS
+    while True:
+        with SupervisorClient(job_dir) as supervisor:
+            if supervisor.info().criu is None:
+                return
+        if time.monotonic() > limit:
+            raise StepFailed(step="find processes", reason=f"CRIU has been at work for {CRIU_SECONDS:g} s")
+        time.sleep(0.02)
+
+
 def load(host: Host, name: str) -> tuple[JobRecord, JobState]:
     """The record of a job of this keeper's backend, and its state; NotFound, WrongState."""
     record = records.load(name)
@@ -113,19 +151,21 @@ def open_running(host: Host, name: str) -> OpenJob:
         )
     if state is not JobState.RUNNING:
         raise WrongState(f"{name} is {state}", hint="`torpor ps` says what became of it")
-    job = open_live(record)
+    job = open_live(host, record)
     for process in job.cuda:
         if process.hello.state != "running":
             raise WrongState(f"process {process.pid} of {name} is {process.hello.state}", hint=f"torpor resume {name}")
     return job
 
 
-def open_live(record: JobRecord) -> OpenJob:
+def open_live(host: Host, record: JobRecord) -> OpenJob:
     """A job whose supervisor lives, whatever the state of its processes, each CUDA process greeted."""
     job = open_tree(record)
     _check_thawed(job)
     job.cuda = each(_with_sockets(job), lambda process: _greet(job, process))
-    _check_holders(job)
+    if not record.interposed:
+        job.cuda += _known_to_driver(host, job)
+    _check_holders(host, job)
     return job
 
 
@@ -135,11 +175,38 @@ def open_away(record: JobRecord, processes: list[ProcessEntry]) -> OpenJob:
     StepFailed when one of them is gone.
     """
     job = open_tree(record)
-    hellos = {process.pid: _said(process) for process in processes}
-    job.cuda = [_known(one, hellos[one.pid]) for one in job.processes if one.pid in hellos]
-    missing = set(hellos) - {one.pid for one in job.cuda}
+    said = {process.pid: process for process in processes}
+    job.cuda = [
+        _known(one, _said(said[one.pid]), interposed=said[one.pid].interposed)
+        for one in job.processes
+        if one.pid in said
+    ]
+    missing = set(said) - {one.pid for one in job.cuda}
     if missing:
         raise StepFailed(step="find processes", process=min(missing), reason="the process is gone")
+    return job
+
+
+def open_suspended(record: JobRecord, processes: list[ProcessEntry]) -> OpenJob:
+    """A suspended job, its CUDA processes as they were when it was suspended.
+
+    WrongState when one is gone, or another has begun to use the GPU since; the job's CPU side runs on, after all.
+    """
+    name = record.name
+    try:
+        job = open_away(record, processes)
+    except StepFailed as error:
+        raise WrongState(f"process {error.details.get('process')} of {name}, which used the GPU, has ended") from error
+    _check_thawed(job)
+    known = {process.pid for process in job.cuda}
+    listening = set(sockets_in(job.control_dir))
+    for process in job.processes:
+        if process.pid not in known and (process.pid in listening or process.uses_gpu):
+            raise WrongState(
+                f"process {process.pid} ({process.command}) of {name} began to use the GPU after it was suspended",
+                hint=f"resume it first: `torpor resume {name}`",
+                details={"process": process.pid},
+            )
     return job
 
 
@@ -165,11 +232,12 @@ def _said(process: ProcessEntry) -> Hello:
     )
 
 
-def unasked(job: OpenJob) -> list[CudaProcess]:
-    """The job's CUDA processes, known by their sockets alone: they may be in no state to answer."""
-    return [
+def unasked(host: Host, job: OpenJob) -> list[CudaProcess]:
+    """The job's CUDA processes, known by their sockets and the driver alone: they may be in no state to answer."""
+    found = [
         _known(process, Hello(0, process.pid, "away", True, 0, [], BlockCounts())) for process in _with_sockets(job)
     ]
+    return found if job.record.interposed else found + _known_to_driver(host, job)
 
 
 def open_tree(record: JobRecord) -> OpenJob:
@@ -183,8 +251,13 @@ def open_tree(record: JobRecord) -> OpenJob:
         info = supervisor.info()
     if info.state != "running" or info.root is None:
         raise WrongState(f"{record.name} is {info.state}", hint="`torpor ps` says what became of it")
+    root = info.root
     try:
-        found = tree.read(record.supervisor_pid, info.root)
+        if record.adopted is not None:
+            found = tree.below(record.supervisor_pid, record.adopted)
+            info = replace(info, stdio=held.streams(found.processes))
+        else:
+            found = tree.read(record.supervisor_pid, root)
     except PermissionError as error:
         raise NoRights(f"the processes of {record.name} cannot be looked at: {error}", hint="run as root") from error
     if found.root is None:
@@ -197,7 +270,7 @@ def open_tree(record: JobRecord) -> OpenJob:
             details={"process": stray.inner, "resource": "stray"},
         )
     processes = [JobProcess(one.inner, one.pid, one.comm, one.uses_gpu) for one in found.processes]
-    return OpenJob(record, info, info.root, processes)
+    return OpenJob(record, info, root, processes, tree=found.processes)
 
 
 def _with_sockets(job: OpenJob) -> list[JobProcess]:
@@ -213,17 +286,113 @@ def _greet(job: OpenJob, process: JobProcess) -> CudaProcess:
     return _known(process, hello)
 
 
-def _known(process: JobProcess, hello: Hello) -> CudaProcess:
-    return CudaProcess(process.pid, process.host_pid, process.command, process.uses_gpu, hello)
+def _known_to_driver(host: Host, job: OpenJob) -> list[CudaProcess]:
+    """Processes without our library of which the driver says that they use it."""
+    seen = {process.pid for process in job.cuda}
+    candidates = [
+        process
+        for process in job.processes  # parents before their children
+        if process.pid not in seen and (process.uses_gpu or elf.mapped_files(process.host_pid, "libcuda.so"))
+    ]
+    if not candidates:
+        return []
+    devices = [DeviceId(device.ordinal, device.uuid) for device in host.driver.devices]
+    read = {one.inner: one for one in job.tree}
+    found: list[CudaProcess] = []
+    for process in candidates:
+        givers = [read[one.pid] for one in (*job.cuda, *found)]
+        if process.uses_gpu and inside.is_possible() and inherited.only_inherited(read[process.pid], givers):
+            continue  # a forked child, which has nothing of its own to be asked for
+        if host.checkpointing.state(process.host_pid) is not ProcessState.NONE:
+            hello = Hello(1, process.pid, "running", False, host.driver.version, devices, BlockCounts())
+            found.append(_known(process, hello, interposed=False))
+    return sorted(found, key=lambda one: one.pid)
 
 
-def _check_holders(job: OpenJob) -> None:
-    """A process with GPU devices open that never initialised the driver (a fork, mostly) would stop CRIU."""
+def _known(process: JobProcess, hello: Hello, *, interposed: bool = True) -> CudaProcess:
+    return CudaProcess(process.pid, process.host_pid, process.command, process.uses_gpu, hello, interposed)
+
+
+def _check_holders(host: Host, job: OpenJob) -> None:
+    """A process that uses the driver past us, or has opened its devices by itself, stops CRIU; heirs are noted."""
     cuda = {process.pid for process in job.cuda}
+    givers = [one for one in job.tree if one.inner in cuda]
     for process in job.processes:
-        if process.pid not in cuda and process.uses_gpu:
+        if process.pid in cuda:
+            continue
+        mine = next(one for one in job.tree if one.inner == process.pid)
+        # First: the driver need not be asked about a process that has nothing of its own.
+        if process.uses_gpu and inside.is_possible() and inherited.only_inherited(mine, givers):
+            job.heirs.append(mine)
+            continue
+        if _goes_past_us(host, job, process):
             raise Refused(
-                f"process {process.pid} ({process.command}) has GPU devices open but does not use CUDA itself",
-                hint="it was probably forked after its parent initialised CUDA; start such workers with spawn",
+                f"process {process.pid} ({process.command}) uses the driver without Torpor's library: "
+                "it is not fully intercepted",
+                hint="let it start with the LD_PRELOAD that its parent has; programs with more rights than their "
+                "caller, statically linked ones, and such as open the driver by dlmopen, cannot",
+                details={"process": process.pid, "resource": "not-intercepted"},
+            )
+        if process.uses_gpu:
+            raise Refused(
+                f"process {process.pid} ({process.command}) has GPU devices open but does not use CUDA",
+                hint="it uses them for something else (graphics, monitoring): let it run outside of the job",
                 details={"process": process.pid, "resource": "gpu-device"},
+            )
+
+
+def _goes_past_us(host: Host, job: OpenJob, process: JobProcess) -> bool:
+    if not job.record.interposed:
+        return False
+    own = str((paths.JOB_DIR_IN_JOB if job.record.namespaces else job.folder) / "native" / "libcuda.so.1")
+    mapped = elf.mapped_files(process.host_pid, "libcuda.so")
+    if not mapped or mapped == [own]:
+        return False
+    if own in mapped and host.backend == "gpu" and not process.uses_gpu:
+        return False  # a driver at work has its devices open
+    active = host.checkpointing.state(process.host_pid) is not ProcessState.NONE
+    if own in mapped:
+        # Through us it will listen in a moment; else it has a driver of its own, opened by dlmopen.
+        return active and not _listens(job, process)
+    return process.uses_gpu or active
+
+
+def _listens(job: OpenJob, process: JobProcess) -> bool:
+    limit = time.monotonic() + LISTEN_SECONDS
+    while process.pid not in sockets_in(job.control_dir):
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def processes_now(job: OpenJob) -> tree.Tree:
+    """The job's processes as they are by now, without a CRIU that works in them."""
+    assert job.record.supervisor_pid is not None
+    if job.record.adopted is not None:
+        return tree.below(job.record.supervisor_pid, job.record.adopted)
+    with job.supervisor() as supervisor:
+        criu = supervisor.info().criu
+    return tree.read(job.record.supervisor_pid, job.root, frozenset({criu} if criu else ()))
+
+
+def refuse_newcomers(host: Host, job: OpenJob) -> None:
+    """StepFailed when a process has begun to use the driver since `job` was opened. CRIU must hold the job still."""
+    now = processes_now(job)
+    known = {process.pid for process in job.cuda}
+    listening = set(sockets_in(job.control_dir))
+    for one in now.processes:
+        if one.inner in known:
+            continue
+        began = one.inner in listening or one.uses_gpu
+        # The software GPU leaves no trace for CRIU to stumble over, and can be asked about a process that stands still.
+        if not began and host.backend == "sim" and elf.mapped_files(one.pid, "libcuda.so"):
+            began = host.checkpointing.state(one.pid) is not ProcessState.NONE
+        if began:
+            raise StepFailed(
+                step="criu dump",
+                process=one.inner,
+                reason=f"{one.comm} began to use the GPU during the checkpoint",
+                hint="try again",
+                details={"retry": True},
             )

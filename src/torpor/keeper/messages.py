@@ -1,8 +1,8 @@
 """What travels between a keeper and its clients.
 
 One message is a 4-byte little-endian length and that many bytes of MessagePack. A client sends one `Request` per
-connection; the keeper answers with any number of `Progress` and ends with `Done` or `Failed`. A client that leaves
-early changes nothing: the flow goes on to its end.
+connection; the keeper answers with any number of `Progress` and ends with `Done` or `Failed`. A client may send one
+`Cancel`. One that leaves early without changes nothing: the flow goes on to its end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ from torpor.errors import KeeperUnavailable
 
 LIMIT = 16 << 20
 """Longest message in bytes; anything longer is not ours."""
+
+
+CANCEL = "cancel"
+"""Phase of the progress that a client tells itself when it has sent `Cancel`."""
+
+
+CANCELLABLE = frozenset({"checkpoint", "restore", "suspend", "resume"})
+"""Verbs that can be undone while they run."""
 
 
 class Request(msgspec.Struct, tag="request", kw_only=True):
@@ -33,6 +41,10 @@ class Progress(msgspec.Struct, tag="progress", kw_only=True):
     total: int = 0
 
 
+class Cancel(msgspec.Struct, tag="cancel"):
+    """Sent by the client after its request: undo the verb. The answer is still `Done` or `Failed`."""
+
+
 class Done(msgspec.Struct, tag="done", kw_only=True):
     result: dict[str, Any] = {}
 
@@ -43,24 +55,34 @@ class Failed(msgspec.Struct, tag="failed", kw_only=True):
     error: dict[str, Any]
 
 
-Message = Request | Progress | Done | Failed
+Message = Request | Cancel | Progress | Done | Failed
 
 
 class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze."""
+    """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze.
+
+    With `store`, a store's folder, the image goes there, is known by that name, and `path` and `tier` mean nothing.
+    """
 
     job: str
     name: str
-    path: str
+    path: str = ""
+    store: str | None = None
     tier: Literal["disk", "dram"] = "disk"
     leave_running: bool = False
     deadline: float = 10.0
 
 
 class RestoreParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose."""
+    """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose.
+
+    `image` is a folder or, with `store`, a store's folder, the id of an image there. `source` is how the image is known
+    (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that somebody made for the restore.
+    """
 
     image: str
+    store: str | None = None
+    source: str | None = None
     name: str | None = None
     gpu_map: dict[str, str] = {}
 
@@ -73,6 +95,19 @@ class SuspendParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class ResumeParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     job: str
+
+
+class ProfileParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """`level` is one of the control protocol's; `lease` is for how many seconds; `owner` is who asks.
+
+    `patience` is how many seconds a process may take to answer; a flow that begins meanwhile waits for it.
+    """
+
+    job: str
+    level: Literal[0, 1, 2, 3]
+    lease: float
+    owner: int
+    patience: float
 
 
 class WarmParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

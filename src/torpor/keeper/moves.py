@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from torpor.driver.devices import Device
 from torpor.errors import ImageMismatch
-from torpor.image.manifest import Block, DeviceFacts, FileEntry, ProcessEntry
+from torpor.image.manifest import Block, DeviceFacts, Extent, FileEntry, ProcessEntry, SharedBlock
 from torpor.keeper import placement
 from torpor.keeper.host import Host
 from torpor.keeper.memory import Descriptors, MappedRow
@@ -38,17 +39,44 @@ def background(name: str, action: Callable[[], T]) -> Future[T]:
     return future
 
 
-class CopyOut:
-    """Copies a job's taken blocks into an image's `gpu/`, from `start` on in the background."""
+class Bytes(Protocol):
+    """A job's GPU bytes on their way to where they are kept, in the background."""
 
-    def __init__(self, host: Host, taken: Taken, folder: Path, *, in_memory: bool) -> None:
+    names: Mapping[str, Sequence[bytes]]
+    """Of chunks that are in a store already, by their streams' labels (torpor.store.plan)."""
+
+    @property
+    def entries(self) -> dict[str, FileEntry]:
+        """The segments written so far, by path."""
+
+    def start(self, report: Report) -> None: ...
+
+    def finish(self) -> None:
+        """Wait for the end; raises what went wrong."""
+
+    def stop(self) -> None:
+        """Begin nothing further and wait until everything is at rest."""
+
+    def describe(self) -> list[ProcessEntry]:
+        """The processes as a manifest lists them."""
+
+
+class TakenOut(ABC):
+    """A job's taken blocks on their way to where they are kept, from `start` on in the background."""
+
+    names: Mapping[str, Sequence[bytes]]
+    """Of chunks that are in a store already, by their streams' labels (torpor.store.plan)."""
+
+    def __init__(self, host: Host, taken: Taken) -> None:
+        self.names = {}
         self._host = host
         self._taken = taken
-        self._saver = Saver(host.driver, host.pool, folder, in_memory)
+        self._stopping = threading.Event()
         by_uuid = [
             (part.process.uuid(block.device), PlacedBlock(part.pid, block.address, block.size, block.device), fd)
             for part in taken.parts
             for block, fd in zip(part.blocks, part.descriptors.numbers(), strict=True)
+            if block.owner is None
         ]
         self._rows = placement.rows((uuid, block) for uuid, block, _fd in by_uuid)
         self._descriptors = {(block.pid, block.address): fd for _uuid, block, fd in by_uuid}
@@ -57,10 +85,15 @@ class CopyOut:
     @property
     def entries(self) -> dict[str, FileEntry]:
         """The segments written so far, by path."""
-        return dict(self._saver.entries)
+        return {}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all blocks."""
+        return sum(row.size for row in self._rows)
 
     def start(self, report: Report) -> None:
-        self._future = background("copy out", lambda: self._copy(report))
+        self._future = background("copy out", lambda: self._run(report))
 
     def finish(self) -> None:
         """Wait for the end; raises what went wrong."""
@@ -69,33 +102,20 @@ class CopyOut:
 
     def stop(self) -> None:
         """Begin nothing further and wait until everything is at rest, whatever came of it."""
-        self._saver.stop.set()
+        self._stopping.set()
         if self._future is not None:
             self._future.exception()
 
     def describe(self) -> list[ProcessEntry]:
         """The processes as a manifest lists them."""
-        extents = placement.extents(self._rows)
-        return [
-            ProcessEntry(
-                pid=part.pid,
-                devices=part.process.device_facts(self._host.driver),
-                blocks=[
-                    Block(
-                        address=block.address,
-                        size=block.size,
-                        device=block.device,
-                        extents=extents[part.pid, block.address],
-                    )
-                    for block in part.blocks
-                ],
-            )
-            for part in self._taken.parts
-        ]
+        return process_entries(self._host, self._taken, placement.extents(self._rows))
 
-    def _copy(self, report: Report) -> None:
-        total = sum(row.size for row in self._rows)
-        if not total:
+    @abstractmethod
+    def _move(self, mapped: dict[str, MappedRow], report: Report) -> None:
+        """Keep every byte of the rows, which are mapped by their UUIDs until this returns."""
+
+    def _run(self, report: Report) -> None:
+        if not self.size:
             return
         with step("copy"), ExitStack() as mapped:
             rows: dict[str, MappedRow] = {}
@@ -104,12 +124,28 @@ class CopyOut:
                     device = here(self._host, row.uuid)
                     blocks = [(self._descriptors[b.pid, b.address], b.size) for b in row.blocks]
                     rows[row.uuid] = mapped.enter_context(MappedRow.imported(self._host.driver, device, blocks))
-            with report.phase("copy", total) as phase:
-                self._saver.save(rows, placement.cut(self._rows), phase.move)
+            self._move(rows, report)
+
+
+class CopyOut(TakenOut):
+    """Copies them into an image's `gpu/`."""
+
+    def __init__(self, host: Host, taken: Taken, folder: Path, *, in_memory: bool) -> None:
+        super().__init__(host, taken)
+        self._saver = Saver(host.driver, host.pool, folder, in_memory, stop=self._stopping)
+
+    @property
+    def entries(self) -> dict[str, FileEntry]:
+        """The segments written so far, by path."""
+        return dict(self._saver.entries)
+
+    def _move(self, mapped: dict[str, MappedRow], report: Report) -> None:
+        with report.phase("copy", self.size) as phase:
+            self._saver.save(mapped, placement.cut(self._rows), phase.move)
 
 
 class CopyIn:
-    """Makes blocks on this host's GPUs and fills them from segments, from `start` on in the background.
+    """Makes blocks on this host's GPUs and has `filler` fill them, from `start` on in the background.
 
     `moved` maps the UUIDs that the processes knew to those of this host. The rows stay mapped until `close`.
     """
@@ -117,13 +153,12 @@ class CopyIn:
     def __init__(
         self,
         host: Host,
-        folder: Path,
+        filler: Filler,
         processes: list[ProcessEntry],
-        files: list[FileEntry],
         moved: Mapping[str, str],
     ) -> None:
         self._host = host
-        self._filler = Filler(host.driver, host.pool, folder, {entry.path: entry for entry in files})
+        self._filler = filler
         blocks = sorted(
             ((process, block) for process in processes for block in process.blocks),
             key=lambda pair: pair[1].extents[0],
@@ -192,6 +227,35 @@ class CopyIn:
         device = here(self._host, row.uuid)
         sizes = [block.size for block in row.blocks]
         self._mapped[row.uuid] = MappedRow.created(self._host.driver, device, sizes)
+
+
+def process_entries(
+    host: Host, taken: Taken, extents: Mapping[tuple[int, int], list[Extent]] | None = None
+) -> list[ProcessEntry]:
+    """The processes as a manifest lists them; `extents` of each block by (pid, address), None: nowhere yet."""
+    return [
+        ProcessEntry(
+            pid=part.pid,
+            devices=part.process.device_facts(host.driver),
+            blocks=[
+                Block(
+                    address=block.address,
+                    size=block.size,
+                    device=block.device,
+                    extents=[] if extents is None else extents[part.pid, block.address],
+                )
+                for block in part.blocks
+                if block.owner is None
+            ],
+            shared=[
+                SharedBlock(address=block.address, size=block.size, device=block.device, owner=block.owner)
+                for block in part.blocks
+                if block.owner is not None
+            ],
+            interposed=part.process.interposed,
+        )
+        for part in taken.parts
+    ]
 
 
 def uuid_of(devices: list[DeviceFacts], ordinal: int) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torpor.errors import NoSpace
 from torpor.image.manifest import SEGMENT
 from torpor.keeper import hostmem
+from torpor.keeper.locked_folder import LockedFolder
 
 Pin = Callable[[int, int], None]
 Unpin = Callable[[int], None]
@@ -51,7 +52,8 @@ class Figures:
 
 @dataclass
 class Pool:
-    """Threads share it. `pin` and `unpin` register memory with the driver.
+    """Threads share it. `pin` and `unpin` register memory with the driver. The files lie in a folder of this pool's own
+    in `folder`, where the pools of other keepers may be.
 
     `limit` bounds the bytes that are free or lent to be given back: what is lent to be kept in images, and what is
     kept there, is bounded by the file system alone.
@@ -69,10 +71,8 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o700)
-        for leftover in self.folder.glob("*.seg"):  # of a keeper that was killed
-            leftover.unlink(missing_ok=True)
+        self._home = LockedFolder(self.folder)  # what a keeper left that was killed goes now
+        self.folder = self._home.path
 
     def acquire(self, *, to_keep: bool) -> Segment:
         """A segment to copy through. A free one, else a new one, made in the calling thread (10–30 ms).
@@ -211,8 +211,7 @@ class Pool:
             self._drop(segment, remove=True)
         for segment in kept:
             self._drop(segment, remove=False)
-        with suppress(OSError):
-            self.folder.rmdir()
+        self._home.close()
 
     def _owned(self) -> int:
         """Bytes that the limit bounds."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torpor.errors import NoRights, NoSpace, Refused, UsageError
+from torpor.errors import ImageMismatch, NoRights, NoSpace, Refused, UsageError
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import CudaProcess, OpenJob
+from torpor.process import addresses, probe, refusals
 from torpor.process.client import Info
 
 CONTEXT_BYTES = 600 << 20
@@ -16,15 +17,24 @@ CONTEXT_BYTES = 600 << 20
 _UNSAVABLE = {
     "managed": (
         "managed memory (cuMemAllocManaged)",
-        "let the program use device memory; frameworks have a switch for it",
+        "start it with `torpor run --managed host` (then it is pinned host memory), or let it use device memory",
+    ),
+    "managed_variables": (
+        "variables declared __managed__",
+        "the driver cannot save them, and no option can: declare them __device__ and copy, or allocate managed memory "
+        "and start the program with `torpor run --managed host`",
     ),
     "ipc_imported": (
-        "device memory of another process, opened by IPC handle",
-        "let the program close it (cuIpcCloseMemHandle) first",
+        "an event, a pool or device memory of another process, opened by IPC handle",
+        "let the program close it first; memory can stay open when both processes belong to the job",
     ),
     "vmm_imported": (
-        "device memory imported by descriptor",
-        "let the program release it first",
+        "device memory imported by descriptor from a process outside of the job",
+        "let the program release it first, or start both processes in one job",
+    ),
+    "sharing_lost": (
+        "device memory shared with another process, without the descriptor by which to know it",
+        "raise the limit of open files (ulimit -n) if it is low, and let the program leave high descriptors alone",
     ),
     "multicast": ("multicast objects (NVLink SHARP)", "start the program with NCCL_NVLS_ENABLE=0"),
     "external": (
@@ -32,6 +42,9 @@ _UNSAVABLE = {
         "let the program release them first",
     ),
 }
+
+_SECOND_DRIVER = "dlmopen(libcuda.so.1)"
+"""Among unknown symbols: what the interposer calls a driver in a namespace of the loader's own."""
 
 
 def refuse_unsavable(job: OpenJob) -> None:
@@ -42,8 +55,52 @@ def refuse_unsavable(job: OpenJob) -> None:
             count = hello.residual.get(kind, 0)
             if count:
                 raise _refused(process, f"it holds {what} ({count})", hint, kind)
+        if _SECOND_DRIVER in hello.unknown_symbols:
+            what = "it has opened a second driver (dlmopen), which is not fully intercepted"
+            raise _refused(process, what, "let it open libcuda.so.1 by dlopen", "not-intercepted")
         if hello.capturing:
             raise _refused(process, "it is capturing a CUDA graph", "try again when the capture has ended", "capturing")
+    given = job.cuda[0].hello.residual.get("ipc_exported", 0) if len(job.cuda) == 1 else 0
+    if given:
+        # Nobody else in the job could have opened it; within a job, whoever did is refused above.
+        what = (
+            f"it gave out the IPC handle of an event ({given}), which only a process outside of the job can have opened"
+        )
+        hint = "let the program destroy the event first, or start both processes in one job"
+        raise _refused(job.cuda[0], what, hint, "ipc_exported")
+
+
+def refuse_host_kinds(job: OpenJob) -> None:
+    """Refused, naming the first thing of the host that CRIU could not bring back."""
+    assert job.record.supervisor_pid is not None
+    stdio = {key for key in job.info.stdio.values() if key}
+    without = {process.host_pid for process in job.cuda} | {process.pid for process in job.heirs}
+    refusals.refuse(job.tree, job.record.supervisor_pid, stdio, without)
+
+
+def check_rights(mask: int | None = None) -> None:
+    """NoRights when this keeper (or who has the capabilities of `mask`) lacks what every restore needs; names each."""
+    missing = [name for name in probe.missing_capabilities(mask) if name in probe.NEEDED_TO_RESTORE]
+    if missing:
+        wants = "; ".join(f"{name} to {probe.CAPABILITIES[name][1]}" for name in missing)
+        raise NoRights(
+            f"the keeper lacks capabilities that a restore needs: {wants}",
+            hint="stop it (`torpor keeper stop`) and start it with them; root has them",
+            details={"missing": missing},
+        )
+
+
+def check_addresses(image: Path) -> None:
+    """ImageMismatch when a socket of the image is bound to an address that this host does not have; names the first.
+
+    The image's files must have been verified.
+    """
+    for one in addresses.missing(image / "cpu"):
+        raise ImageMismatch(
+            f"a socket of the job is bound to {one.address} (port {one.port}), an address that this host does not have",
+            hint="restore on a host that has it, or let the program listen on all addresses",
+            details={"address": one.address, "port": one.port},
+        )
 
 
 def refuse_unsent(info: Info) -> None:
@@ -89,7 +146,8 @@ def check_space(host: Host, place: Path, gpu_bytes: int, cpu_bytes: int) -> None
 
 
 def cpu_estimate(host: Host, job: OpenJob) -> int:
-    """Bytes that CRIU's files will take: the tree's own memory and, on a GPU, what the driver adds per context."""
+    """Bytes that everything but GPU memory will take: the tree's own memory and, on a GPU, what the driver adds per
+    context; the job's libraries and its log."""
     total = 0
     for process in job.processes:
         total += process.memory()
@@ -98,7 +156,17 @@ def cpu_estimate(host: Host, job: OpenJob) -> int:
     else:
         # The software GPU's device memory is shared memory of the process, and leaves it before the dump.
         total = max(0, total - sum(process.hello.blocks.bytes for process in job.cuda))
-    return total
+    return total + _size(job.folder / "native") + _size(job.folder / "log")
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; 0 where there is none."""
+    if path.is_dir():
+        return sum(_size(Path(folder) / name) for folder, _folders, names in os.walk(path) for name in names)
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def in_memory(host: Host, place: Path) -> bool:

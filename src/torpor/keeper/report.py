@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from torpor.errors import Cancelled
+from torpor.keeper import fault
 from torpor.keeper.messages import Progress
+from torpor.keeper.rollback import named
 
 MOVE_SECONDS = 0.1
 """Least time between two `move` events of a phase."""
@@ -16,17 +19,19 @@ MOVE_SECONDS = 0.1
 class Phase:
     """A phase under way. Threads may call `move` at once."""
 
-    def __init__(self, name: str, total: int, send: Callable[[Progress], None]) -> None:
+    def __init__(self, name: str, total: int, send: Callable[[Progress], None], check: Callable[[], None]) -> None:
         self.name = name
         self.total = total
         self.moved = 0
         self.begun = time.monotonic()
         self._send = send
+        self._check = check
         self._told = self.begun
         self._lock = threading.Lock()
 
     def move(self, count: int) -> None:
-        """`count` more bytes have moved."""
+        """`count` more bytes have moved. Raises Cancelled when nobody wants them any more."""
+        self._check()
         with self._lock:
             self.moved += count
             now = time.monotonic()
@@ -46,20 +51,43 @@ class Phase:
 
 
 class Report:
-    """Collects the phases of one flow; phases of different names may run at the same time."""
+    """Collects the phases of one flow; phases of different names may run at the same time.
+
+    A phase is also where a flow can be cancelled: `cancel` makes the next phase that begins, or the next bytes that
+    move, raise Cancelled, until `no_return`.
+    """
 
     def __init__(self, send: Callable[[Progress], None] = lambda _progress: None) -> None:
         self._send = send
         self.begun = time.monotonic()
         self.phases: dict[str, float] = {}
+        self._cancelled = False
+        self._final = False
+
+    def cancel(self) -> None:
+        """The client wants the flow undone."""
+        self._cancelled = True
+
+    def no_return(self) -> None:
+        """What follows cannot be cancelled any more; raises Cancelled when that was asked for until now."""
+        self._check()
+        self._final = True
+
+    def _check(self) -> None:
+        if self._cancelled and not self._final:
+            raise Cancelled("cancelled, and rolled back")
 
     @contextmanager
     def phase(self, name: str, total: int = 0) -> Iterator[Phase]:
-        """Time what happens inside; `total` is the bytes that are going to move."""
-        phase = Phase(name, total, self._send)
+        """Time what happens inside; `total` is the bytes that are going to move. Errors get the phase as their step."""
+        phase = Phase(name, total, self._send, self._check)
         phase.tell("start")
         try:
-            yield phase
+            with named(name):
+                self._check()
+                fault.point(name)
+                yield phase
+                fault.point(f"{name}:end")
         finally:
             self.phases[name] = round(time.monotonic() - phase.begun, 6)
             phase.tell("end")

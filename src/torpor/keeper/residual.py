@@ -11,6 +11,7 @@ from torpor.keeper.host import Host
 from torpor.keeper.jobs import CudaProcess
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, each, step
+from torpor.keeper.taken import Taken, has_ended
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,15 @@ def put_away(
         each(processes, checkpoint)
 
 
+def give_back(host: Host, taken: Taken) -> None:
+    """As `taken.give_back`, in rolling back: a process that the driver did not let go could not answer, so say so."""
+    for process in taken.job.cuda:
+        state = host.checkpointing.state(process.host_pid)
+        if state in (ProcessState.LOCKED, ProcessState.CHECKPOINTED, ProcessState.FAILED):
+            raise StepFailed(step="return", process=process.pid, reason=f"the driver still has it {state.value}")
+    taken.give_back()
+
+
 def bring_back(
     host: Host,
     processes: Sequence[CudaProcess],
@@ -58,6 +68,8 @@ def bring_back(
             state = calls.state(process.host_pid)
             if state is ProcessState.CHECKPOINTED:
                 calls.restore(process.host_pid, moved)
+            elif state is ProcessState.NONE and len(processes) > 1 and has_ended(process.host_pid):
+                log.warning("process %d has ended; the others are brought back", process.pid)
             elif state in (ProcessState.FAILED, ProcessState.NONE):
                 raise StepFailed(
                     step="driver restore",

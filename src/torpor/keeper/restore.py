@@ -4,51 +4,51 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import shutil
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from torpor import __version__, paths, records
 from torpor.errors import ImageMismatch, TorporError, UsageError
-from torpor.image import Manifest, read_manifest
-from torpor.image.reader import check_hashes, check_lengths
-from torpor.keeper import elf, gpu_map, jobs, residual
+from torpor.image import Manifest
+from torpor.keeper import elf, gpu_map, jobs, preflight, residual, sources
 from torpor.keeper.host import Host
 from torpor.keeper.messages import RestoreParams
 from torpor.keeper.moves import CopyIn
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import to_return
-from torpor.process import criu
-from torpor.process.client import SupervisorClient
-from torpor.records import JobRecord, JobState
+from torpor.process import criu, shm, traits
+from torpor.records import JobRecord, JobState, Unfinished
 
 log = logging.getLogger(__name__)
 
-_END_SECONDS = 30.0
+ASIDE = ".asleep-"
+"""In the name of a sleeping job's folder that has made room for its restore."""
 
 
 def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
     """Any failure leaves no process, no job folder, and the image as it was."""
-    image = Path(params.image)
-    with host.flow("restore", reads=params.image):
+    place = params.image if params.store is None else f"{params.image}@{params.store}"
+    with host.flow("restore", reads=place), ExitStack() as stack:
         with report.phase("preflight"):
-            manifest = read_manifest(image)
+            source = stack.enter_context(sources.opened(params))
+            manifest, image = source.manifest, source.path
             chosen_criu = criu.find_criu()
+            preflight.check_rights()
             gpu_map.check_driver(host.driver, host.backend, manifest.driver)
             _check_library(manifest)
             moved = gpu_map.choose(host.driver, manifest, params.gpu_map)
-            copy = CopyIn(host, image, manifest.processes, manifest.files, moved)
+            copy = CopyIn(host, source.filler(host), manifest.processes, moved)
             gpu_map.check_memory(host.driver, host.backend, copy.bytes_by_gpu())
-            check_lengths(image, manifest)
+            source.check()
         with closing(copy), Rollback() as undo:
             copy.start(report)
-            with report.phase("verify"):
-                # Those of the GPU's bytes are checked by the copy, as they pass.
-                check_hashes(image, [entry for entry in manifest.files if not entry.path.startswith("gpu/")])
-            if any(entry.hash is not None for entry in manifest.segments()):
+            source.prepare(report)
+            with step("verify"):
+                preflight.check_addresses(image)
+            if source.checked_before:
                 # Nothing of the job may start before every hash is known to be right.
                 with report.phase("wait for hashes"):
                     copy.finish()
@@ -57,29 +57,35 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
             with host.flow("restore", record.name):
                 with report.phase("criu restore"), step("criu restore"):
                     _furnish(image, record)
+                    made = shm.put_back(image)
+                    undo.push("remove the job's shared memory", lambda: shm.take_away(made))
                     restored = criu.restore(
                         image / "cpu", paths.job_dir(record.name), manifest.root, manifest.stdio, criu=chosen_criu
                     )
                     record.supervisor_pid = restored.supervisor
                     record.supervisor_start = records.process_start(restored.supervisor)
-                    undo.push("end the new job", lambda: _end(record))
-                with step("find processes"):
+                    undo.push("end the new job", lambda: jobs.end(record))
+                    records.save(record)
+                    shm.tidy(image)
+                with report.phase("find processes"), step("find processes"):
                     job = jobs.open_away(record, manifest.processes)
+                    traits.put_back(job.tree, image)
                 residual.bring_back(host, job.cuda, _changed(moved), report)
                 with report.phase("wait for copy"):
                     copy.finish()
-                with step("hand in"):
+                report.no_return()
+                with report.phase("hand in"), step("hand in"):
                     taken = to_return(job, manifest.processes, copy.export())
                 with closing(taken):
                     taken.give_back(report)
-                record.state = JobState.RUNNING
+                record.state, record.unfinished = JobState.RUNNING, None
                 records.save(record)
                 undo.done()
             if aside is not None:
                 shutil.rmtree(aside, ignore_errors=True)
         return {
             "job": record.name,
-            "image": str(image),
+            "image": params.source or str(image),
             "gpu_bytes": manifest.gpu_bytes,
             "cpu_bytes": manifest.cpu_bytes,
             "seconds": report.total(),
@@ -111,7 +117,7 @@ def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollbac
     name: str | None = records.check_name(wanted)
     aside = None
     if paths.job_dir(wanted).exists():
-        if _sleeps_in(wanted, image):
+        if _sleeps_in(wanted, params.source or str(image)):
             aside = _move_aside(wanted, undo)
         elif params.name is not None:
             raise UsageError(f"a job named {wanted!r} exists", hint=f"choose another --name, or `torpor rm {wanted}`")
@@ -131,26 +137,28 @@ def _claim(manifest: Manifest, params: RestoreParams, image: Path, undo: Rollbac
         backend="sim" if manifest.driver.kind == "sim" else "gpu",
         env=manifest.job.env,
         arena=manifest.job.arena,
+        interposed=manifest.job.interposed,
         root=manifest.root,
-        image=str(image),
+        image=params.source or str(image),
+        unfinished=Unfinished(verb="restore", image=str(image), aside=str(aside) if aside else None),
         version=__version__,
     )
     records.save(record)
     return record, aside
 
 
-def _sleeps_in(name: str, image: Path) -> bool:
+def _sleeps_in(name: str, image: str) -> bool:
     try:
         record = records.load(name)
     except TorporError:  # no job's folder, so the name is somebody else's
         return False
-    return records.state(record) is JobState.ASLEEP and record.image == str(image)
+    return records.state(record) is JobState.ASLEEP and record.image == image
 
 
 def _move_aside(name: str, undo: Rollback) -> Path:
     """The sleeping job's record gives way to the woken one, and comes back if that fails."""
     folder = paths.job_dir(name)
-    aside = folder.with_name(f".{name}.asleep-{os.getpid()}")
+    aside = folder.with_name(f".{name}{ASIDE}{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
     undo.push("bring the sleeping job's record back", lambda: aside.rename(folder))
@@ -159,7 +167,9 @@ def _move_aside(name: str, undo: Rollback) -> Path:
 
 def _furnish(image: Path, record: JobRecord) -> None:
     folder = paths.job_dir(record.name)
-    native = shutil.copytree(image / "native", paths.job_native(record.name))
+    native = paths.job_native(record.name)
+    if (image / "native").is_dir():  # a job without our library has none
+        shutil.copytree(image / "native", native)
     for library in native.rglob("*.so*"):
         library.chmod(0o755)  # as at the job's start; CRIU compares, and an image may have been copied about
     paths.control_dir(record.name).mkdir(mode=0o700)
@@ -169,18 +179,3 @@ def _furnish(image: Path, record: JobRecord) -> None:
 def _changed(moved: dict[str, str]) -> dict[str, str] | None:
     """The driver wants every pair once any GPU changes, and none when all stay."""
     return moved if any(old != new for old, new in moved.items()) else None
-
-
-def _end(record: JobRecord) -> None:
-    """Kill everything in the new job, and return when it is gone."""
-    assert record.supervisor_pid is not None
-    try:
-        handle = os.pidfd_open(record.supervisor_pid)
-    except ProcessLookupError:
-        return
-    try:
-        with SupervisorClient(paths.job_dir(record.name)) as supervisor:
-            supervisor.shutdown()
-        select.select([handle], [], [], _END_SECONDS)
-    finally:
-        os.close(handle)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from typing import Any
 
+from torpor import paths, records
 from torpor.errors import WrongState
+from torpor.image.manifest import ProcessEntry
 from torpor.keeper import discard, gpu_map, jobs, residual, suspended
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.messages import ResumeParams
 from torpor.keeper.moves import CopyIn
 from torpor.keeper.report import Report
+from torpor.keeper.segments import Filler
 from torpor.keeper.suspended import Layout
 from torpor.keeper.taken import Taken, from_hold, to_return
-from torpor.records import JobRecord, JobState
+from torpor.process.client import SupervisorClient
+from torpor.records import JobRecord, JobState, Unfinished
 
 
 def run(host: Host, params: ResumeParams, report: Report) -> dict[str, Any]:
@@ -23,8 +27,16 @@ def run(host: Host, params: ResumeParams, report: Report) -> dict[str, Any]:
         record, state = jobs.load(host, params.job)
         if state not in (JobState.SUSPENDED, JobState.CHECKPOINTING):
             raise WrongState(f"{params.job} is {state}, not suspended")
-        in_dram = state is JobState.SUSPENDED and record.suspended_tier == "dram"
-        size = _from_dram(host, record, report) if in_dram else _from_hold(host, record, report)
+        record.unfinished = record.unfinished or Unfinished(verb="resume")
+        records.save(record)
+        try:
+            size = bring_back(host, record, report)
+        except BaseException:
+            # It stays suspended. What another flow left is still left.
+            if record.unfinished is not None and record.unfinished.verb == "resume":
+                record.unfinished = None
+                records.save(record)
+            raise
         return {
             "job": params.job,
             "tier": record.suspended_tier,
@@ -34,17 +46,33 @@ def run(host: Host, params: ResumeParams, report: Report) -> dict[str, Any]:
         }
 
 
+def bring_back(host: Host, record: JobRecord, report: Report) -> int:
+    """The same for a record that is known, inside a flow of the caller's; returns the bytes of GPU memory."""
+    jobs.await_criu(paths.job_dir(record.name))
+    in_dram = record.state is JobState.SUSPENDED and record.suspended_tier == "dram"
+    return _from_dram(host, record, report) if in_dram else _from_hold(host, record, report)
+
+
+def drop_hold(record: JobRecord) -> None:
+    """Let the memory go that a job suspended in `dram` still has on its GPU."""
+    with SupervisorClient(paths.job_dir(record.name)) as supervisor:
+        supervisor.drop()
+
+
 def _from_hold(host: Host, record: JobRecord, report: Report) -> int:
     """The blocks are still on the GPU, held by the supervisor's descriptors."""
     with report.phase("find processes"):
         job = jobs.open_tree(record)
-        job.cuda = jobs.unasked(job)
+        job.cuda = jobs.unasked(host, job)
         with job.supervisor() as supervisor:
             blocks, descriptors = supervisor.fetch()
+    report.no_return()
     with closing(from_hold(job, blocks, descriptors)) as taken:
         residual.bring_back(host, job.cuda, None, report)
         taken.give_back(report)
     _running(job)
+    if suspended.folder(record.name).is_dir():
+        discard.empty(host.pool, suspended.folder(record.name))
     return taken.size
 
 
@@ -52,22 +80,35 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
     """The bytes are in pinned segments; the GPU has nothing of them."""
     layout: Layout = suspended.load(record.name)
     folder = suspended.folder(record.name)
+    drop_hold(record)
+    processes = _living(record, layout.processes)
     with ExitStack() as stack:
-        same = {d.uuid: d.uuid for process in layout.processes for d in process.devices}
-        copy = stack.enter_context(closing(CopyIn(host, folder, layout.processes, layout.files, same)))
+        same = {d.uuid: d.uuid for process in processes for d in process.devices}
+        filler = Filler(host.driver, host.pool, folder, {entry.path: entry for entry in layout.files})
+        copy = stack.enter_context(closing(CopyIn(host, filler, processes, same)))
         gpu_map.check_memory(host.driver, host.backend, copy.bytes_by_gpu())
         with report.phase("find processes"):
-            job = jobs.open_away(record, layout.processes)
+            job = jobs.open_away(record, processes)
         copy.start(report)
+        report.no_return()
         residual.bring_back(host, job.cuda, None, report)
         with report.phase("wait for copy"):
             copy.finish()
-        taken: Taken = stack.enter_context(closing(to_return(job, layout.processes, copy.export())))
+        taken: Taken = stack.enter_context(closing(to_return(job, processes, copy.export())))
         taken.give_back(report)
     _running(job)
     discard.empty(host.pool, folder)
     return copy.size
 
 
+def _living(record: JobRecord, processes: list[ProcessEntry]) -> list[ProcessEntry]:
+    """Without those that were killed meanwhile, as long as no other has a part in their memory."""
+    here = {process.pid for process in jobs.open_tree(record).processes}
+    living = [process for process in processes if process.pid in here]
+    owners = {block.owner[0] for process in living for block in process.shared}
+    return living if owners <= here else processes
+
+
 def _running(job: OpenJob) -> None:
-    job.set_state(JobState.RUNNING, suspended_tier=None)
+    records.remove_partial(job.record.unfinished)
+    job.set_state(JobState.RUNNING, suspended_tier=None, unfinished=None)

@@ -19,6 +19,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+FROZEN = "the job may be frozen: try `torpor resume`, else `torpor kill`"
+
+
 class Rollback:
     """A stack of undo steps. Leaving its block by an error runs them, the last first; `done` forgets them.
 
@@ -27,12 +30,13 @@ class Rollback:
     """
 
     def __init__(self) -> None:
-        self._steps: list[tuple[str, Callable[[], object]]] = []
+        self._steps: list[tuple[str, Callable[[], object], str]] = []
         self._lock = threading.Lock()
 
-    def push(self, what: str, undo: Callable[[], object]) -> None:
+    def push(self, what: str, undo: Callable[[], object], leaves: str = FROZEN) -> None:
+        """`leaves` says, as a hint to the user, what is the matter when this step cannot be undone."""
         with self._lock:
-            self._steps.append((what, undo))
+            self._steps.append((what, undo, leaves))
 
     def done(self) -> None:
         """The point of no return: nothing will be undone."""
@@ -48,40 +52,58 @@ class Rollback:
         if error is None:
             return
         failed: list[str] = []
+        hints: list[str] = []
         while self._steps:
-            what, undo = self._steps.pop()
+            what, undo, leaves = self._steps.pop()
             try:
                 undo()
             except Exception as problem:  # the rest must be undone all the same
                 log.exception("rollback: %s", what)
                 failed.append(f"{what}: {problem}")
+                hints.append(leaves)
         if failed and isinstance(error, TorporError):
             error.message += f"; and rolling back failed ({'; '.join(failed)})"
             error.args = (error.message,)
-            error.hint = "the job may be frozen: try `torpor resume`, else `torpor kill`"
+            error.hint = FROZEN if FROZEN in hints else hints[0]
             error.details["rollback_failed"] = failed
 
 
 @contextmanager
 def step(name: str, process: int | None = None) -> Iterator[None]:
     """Errors of the block become ours: those with a kind of their own keep it, the rest are StepFailed of `name`."""
+    with named(name, process):
+        try:
+            yield
+        except StepFailed:
+            raise
+        except TorporError as error:
+            # What the driver returned says nothing of the step yet; errors of our own kinds speak for themselves.
+            if isinstance(error, NoSpace) or ("result" not in error.details and type(error) is not TorporError):
+                raise
+            raise StepFailed(
+                step=name, process=process, reason=error.message, hint=error.hint, details=error.details
+            ) from error
+
+
+@contextmanager
+def named(name: str, process: int | None = None) -> Iterator[None]:
+    """As `step`, but errors of Torpor's own stay what they are and only learn where they happened."""
     try:
         yield
-    except StepFailed:
-        raise
     except TorporError as error:
-        # What the driver returned says nothing of the step yet; errors of our own kinds speak for themselves.
-        if isinstance(error, NoSpace) or ("result" not in error.details and type(error) is not TorporError):
-            error.details.setdefault("step", name)
-            raise
-        raise StepFailed(
-            step=name, process=process, reason=error.message, hint=error.hint, details=error.details
-        ) from error
+        error.details.setdefault("step", name)
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace(
                 f"{name} failed: no space left on the file system ({error.filename or 'of the image'})",
                 hint="free space there, or choose another place with --to",
+                details={"step": name, "needed": None, "free": None},
+            ) from error
+        if error.errno == errno.EFBIG:
+            raise NoSpace(
+                f"{name} failed: {error.filename or 'a file'} would become larger than this process may make files",
+                hint="raise the limit (`ulimit -f`, RLIMIT_FSIZE) of the keeper and start it again",
                 details={"step": name, "needed": None, "free": None},
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,11 +58,15 @@ class Saver:
             stream.to_host(segment.address, row.base + piece.at, piece.length)
             stream.wait()
             name = segment_name(piece.segment)
+            sample = hashing.sample_of_bytes(segment.view())
             self.pool.take(segment, self.folder / name)
+            # Writing through a mapping leaves a file's time alone, so it may be that of any use before this one.
+            modified = time.time_ns()
+            os.utime(self.folder / name, ns=(modified, modified))
         except BaseException:
             self.pool.release(segment)
             raise
-        self.entries[name] = FileEntry(path=name, size=SEGMENT)
+        self.entries[name] = FileEntry(path=name, size=SEGMENT, sample=sample, modified=modified)
         return piece.length
 
     def _write(self, stream: Stream, row: MappedRow, piece: Piece) -> int:
@@ -72,7 +77,7 @@ class Saver:
             data = segment.view(piece.length)
             name = segment_name(piece.segment)
             digest = hashing.of_bytes(data)
-            _write_file(self.folder / name, data)
+            write_file(self.folder / name, data)
         finally:
             self.pool.release(segment)
         self.entries[name] = FileEntry(path=name, size=piece.length, hash=digest)
@@ -114,15 +119,20 @@ class Filler:
 
     def _read(self, stream: Stream, row: MappedRow, index: int, pieces: list[Piece]) -> int:
         entry = self.files[segment_name(index)]
+        if entry.size > SEGMENT:
+            raise ImageDamaged(f"{entry.path} of image {self.image} is larger than segments are")
         segment = self.pool.acquire(to_keep=False)
         try:
-            data = segment.view(entry.size)
-            _read_file(self.image / entry.path, data)
-            if entry.hash is not None:
-                check_hash(self.image, entry, hashing.of_bytes(data))
+            self._load(entry, segment.view(entry.size))
             return _copy_in(stream, row, segment, pieces)
         finally:
             self.pool.release(segment)
+
+    def _load(self, entry: FileEntry, data: memoryview) -> None:
+        """Fill `data` with a segment's bytes, checked."""
+        _read_file(self.image / entry.path, data)
+        if entry.hash is not None:
+            check_hash(self.image, entry, hashing.of_bytes(data))
 
 
 def _copy_in(stream: Stream, row: MappedRow, segment: Segment, pieces: list[Piece]) -> int:
@@ -136,7 +146,7 @@ def _bind(action: Callable[..., int], *arguments: object) -> transfer.Work:
     return lambda stream: action(stream, *arguments)
 
 
-def _write_file(path: Path, data: memoryview) -> None:
+def write_file(path: Path, data: memoryview) -> None:
     descriptor = _open_direct(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data))
     try:
         at = 0

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
 
 from torpor import __version__, paths
 from torpor.errors import TorporError, UsageError, WrongState
-from torpor.keeper import checkpoint, discard, messages, restore, resume, sockets, suspend, suspended
+from torpor.keeper import (
+    checkpoint,
+    counting,
+    discard,
+    messages,
+    recovery,
+    restore,
+    resume,
+    sockets,
+    suspend,
+    suspended,
+)
 from torpor.keeper.host import Host
 from torpor.keeper.report import Report
 from torpor.records import Backend
@@ -45,12 +58,14 @@ class Server:
         self._backend = backend
         self._begun = time.time()
         self._stopping = threading.Event()
+        self._recovered = threading.Event()
         self._listener = sockets.listen(paths.keeper_socket(backend), socket.SOCK_STREAM)
 
     def serve(self) -> None:
         """Accept connections until a client or SIGTERM stops the keeper."""
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._stop())
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=self._recover, name="recover", daemon=True).start()
         threading.Thread(target=self._sweep, name="sweep", daemon=True).start()
         log.info("keeper %s for %s listens as process %d", __version__, self._backend, os.getpid())
         while not self._stopping.is_set():
@@ -60,6 +75,7 @@ class Server:
                 break
             threading.Thread(target=self._connection, args=(channel,), name="connection", daemon=True).start()
         paths.keeper_socket(self._backend).unlink(missing_ok=True)
+        self._recovered.wait()
         self.host.wait_idle()
         self.host.close()
         log.info("keeper stopped")
@@ -68,6 +84,14 @@ class Server:
         self._stopping.set()
         # Closing a listening socket does not wake an accept in another thread; shutting it down does.
         self._listener.shutdown(socket.SHUT_RDWR)
+
+    def _recover(self) -> None:
+        """Before any verb: bring what a dead keeper left to an end."""
+        try:
+            recovery.run(self.host)
+        except Exception:  # what it could not see to must not keep the rest from work
+            log.exception("recovery")
+        self._recovered.set()
 
     def _sweep(self) -> None:
         while not self._stopping.wait(SWEEP_SECONDS):
@@ -80,7 +104,9 @@ class Server:
                 log.exception("sweep")
 
     def _connection(self, channel: socket.socket) -> None:
-        with channel:
+        with channel, ExitStack() as ending:
+            # Wakes whoever still listens to it.
+            ending.callback(_shut, channel)
             if sockets.peer_uid(channel) not in (os.geteuid(), 0):
                 return
             try:
@@ -110,7 +136,7 @@ class Server:
             )
             reply = messages.Failed(error=problem.to_dict())
             outcome = f"failed: {error}"
-        if request.verb not in ("ping", "status"):
+        if request.verb not in ("ping", "status", "profile"):
             log.info("%s %s in %.3f s: %s", request.verb, request.params, time.monotonic() - begun, outcome)
         try:
             messages.send(channel, reply)
@@ -127,14 +153,20 @@ class Server:
                 size = _convert(request, messages.WarmParams).bytes
                 self.host.warm(size)
                 return {"pool": self.host.pool.figures().__dict__}
+            case "profile":
+                self._recovered.wait()
+                return counting.look(self.host, _convert(request, messages.ProfileParams))
             case "stop":
                 return self._ask_to_stop()
             case verb if verb in _FLOWS:
                 if self._stopping.is_set():
                     raise WrongState("the keeper is about to stop", hint="try again")
                 kind, flow = _FLOWS[verb]
+                self._recovered.wait()
                 self.host.pool.sweep()
-                return flow(self.host, _convert(request, kind), Report(teller.tell))
+                report = Report(teller.tell)
+                teller.on_cancel(report.cancel)
+                return flow(self.host, _convert(request, kind), report)
         raise UsageError(f"the keeper knows no verb {request.verb!r}")
 
     def _status(self) -> dict[str, Any]:
@@ -144,6 +176,7 @@ class Server:
             "backend": self._backend,
             "uptime": round(time.time() - self._begun, 1),
             "ready": self.host.is_ready,
+            "recovered": self._recovered.is_set(),
             "busy": self.host.busy(),
             "pool": self.host.pool.figures().__dict__,
         }
@@ -164,10 +197,11 @@ class Server:
 
 
 class Teller:
-    """Sends progress to a client for as long as it listens. Threads may tell at the same time."""
+    """Sends progress to a client for as long as it listens, and hears it cancel. Threads may tell at the same time."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel: socket.socket | None = channel
+        self._heard = channel
         self._lock = threading.Lock()
 
     def tell(self, progress: messages.Progress) -> None:
@@ -178,6 +212,26 @@ class Teller:
                 messages.send(self._channel, progress)
             except OSError:
                 self._channel = None
+
+    def on_cancel(self, action: Callable[[], None]) -> None:
+        """From now on, call `action` when the client sends `Cancel`; its silent end changes nothing."""
+
+        def listen() -> None:
+            with suppress(OSError, ValueError, TorporError):
+                # The channel's timeout is for sends; this waits for as long as the connection lasts.
+                while select.select([self._heard], [], []):
+                    message = messages.receive(self._heard)
+                    if isinstance(message, messages.Cancel):
+                        action()
+                    elif message is None:
+                        return
+
+        threading.Thread(target=listen, name="hear", daemon=True).start()
+
+
+def _shut(channel: socket.socket) -> None:
+    with suppress(OSError):
+        channel.shutdown(socket.SHUT_RDWR)
 
 
 def _convert(request: messages.Request, kind: type[Any]) -> Any:

@@ -6,16 +6,16 @@ from contextlib import closing
 from typing import Any
 
 from torpor.errors import NoSpace
-from torpor.keeper import discard, jobs, preflight, residual, suspended
+from torpor.keeper import describe, discard, heirs, jobs, preflight, residual, suspended
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.messages import SuspendParams
-from torpor.keeper.moves import CopyOut
+from torpor.keeper.moves import CopyOut, process_entries
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.suspended import Layout
 from torpor.keeper.taken import Taken
-from torpor.records import JobState
+from torpor.records import JobState, Unfinished
 
 
 def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
@@ -25,37 +25,44 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
             job = jobs.open_running(host, params.job)
             if job.cuda:
                 _ = host.checkpointing  # raises when this driver lacks the calls
+            driver = describe.driver_facts(host, job)
             preflight.refuse_unsavable(job)
             if params.tier == "dram":
                 _check_space(host, job)
 
         taken = Taken.of(job)
         with closing(taken), Rollback() as undo:
-            job.set_state(JobState.CHECKPOINTING)
-            undo.push("record", lambda: job.set_state(JobState.RUNNING))
-            undo.push("hand the blocks back", taken.give_back)
+            job.set_state(JobState.CHECKPOINTING, unfinished=Unfinished(verb="suspend"))
+            undo.push("record", lambda: _runs_again(job, taken))
+            undo.push("hand the blocks back", lambda: residual.give_back(host, taken))
+            heirs.relieve_known(job, report)
             taken.take(params.deadline, report)
             copy = None
-            if params.tier == "dram":
+            with step("make a place"):
                 folder = suspended.make(params.job)
-                undo.push("remove the copy", lambda: discard.empty(host.pool, folder))
+            undo.push("remove the copy", lambda: discard.empty(host.pool, folder))
+            if params.tier == "dram":
                 copy = CopyOut(host, taken, folder, in_memory=True)
                 undo.push("stop the copy", copy.stop)
                 copy.start(report)
             residual.put_away(host, job.cuda, params.deadline, undo, report)
+            heirs.relieve_late(job)
             if copy is not None:
                 with report.phase("wait for copy"):
                     copy.finish()
-                with step("save the layout"):
-                    files = sorted(copy.entries.values(), key=lambda entry: entry.path)
-                    suspended.save(params.job, Layout(processes=copy.describe(), files=files))
+            with report.phase("save the layout"), step("save the layout"):
+                processes = copy.describe() if copy is not None else process_entries(host, taken)
+                files = sorted(copy.entries.values(), key=lambda entry: entry.path) if copy is not None else []
+                suspended.save(params.job, Layout(processes=processes, files=files, driver=driver))
+            report.no_return()
             job.set_state(JobState.SUSPENDED, suspended_tier=params.tier)
             undo.done()
             if copy is not None and taken.held:
                 # Only now may the memory on the GPU go.
-                with job.supervisor() as supervisor:
+                with report.phase("drop"), step("drop"), job.supervisor() as supervisor:
                     supervisor.drop()
                 taken.held = False
+            job.set_state(JobState.SUSPENDED, unfinished=None)
         return {
             "job": params.job,
             "tier": params.tier,
@@ -63,6 +70,11 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
             "seconds": report.total(),
             "phases": report.phases,
         }
+
+
+def _runs_again(job: OpenJob, taken: Taken) -> None:
+    if taken.given_back:
+        job.set_state(JobState.RUNNING, unfinished=None)
 
 
 def _check_space(host: Host, job: OpenJob) -> None:

@@ -1,7 +1,8 @@
-"""What a new keeper needs to resume a job that is suspended in `dram`: its blocks and where their bytes lie.
+"""What is kept of a suspended job: how its processes and blocks stood and, in `dram`, their bytes.
 
-A folder per job in TORPOR_DRAM, laid out like an image's `gpu/`, with the layout beside it. (In `hbm` the supervisor's
-hold says it all.)
+A folder per job in TORPOR_DRAM, laid out like an image's `gpu/`, with the layout beside it. Homes may share TORPOR_DRAM
+and have jobs of the same name, so each home has a folder of its own there. (In `hbm` the bytes are what the supervisor
+holds.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from torpor import paths, records
 from torpor.errors import NotFound, TorporError
-from torpor.image.manifest import FileEntry, ProcessEntry
+from torpor.image.manifest import DriverFacts, FileEntry, ProcessEntry
 from torpor.keeper.host import SUSPENDED_FOLDER
 from torpor.records import JobState
 
@@ -21,15 +22,21 @@ _LAYOUT = "layout.json"
 
 
 class Layout(msgspec.Struct, kw_only=True):
-    """`processes` and `files` as in an image's manifest."""
+    """`processes`, `files`, `driver` as in an image's manifest; in `hbm` without files, and blocks without extents."""
 
     processes: list[ProcessEntry]
     files: list[FileEntry]
+    driver: DriverFacts
+
+
+def _mine() -> Path:
+    """The folder of this home's suspended jobs."""
+    return paths.dram_dir() / SUSPENDED_FOLDER / paths.home_mark()
 
 
 def folder(job: str) -> Path:
-    """Where the bytes of a suspended job are."""
-    return paths.dram_dir() / SUSPENDED_FOLDER / job
+    """Where the layout and bytes of a suspended job are."""
+    return _mine() / job
 
 
 def make(job: str) -> Path:
@@ -56,13 +63,9 @@ def load(job: str) -> Layout:
         ) from error
 
 
-def remove(job: str) -> None:
-    shutil.rmtree(folder(job), ignore_errors=True)
-
-
 def remove_orphans(busy: set[str]) -> list[str]:
-    """Remove the bytes of jobs that are not suspended any more (killed, say); `busy` ones are left alone."""
-    place = paths.dram_dir() / SUSPENDED_FOLDER
+    """Remove the bytes of this home's jobs that are no longer suspended (killed, say); `busy` ones are left alone."""
+    place = _mine()
     removed = []
     for entry in sorted(place.iterdir()) if place.is_dir() else []:
         if entry.name in busy or _is_suspended(entry.name):

@@ -7,10 +7,9 @@ keep the link full while others wait for a disk or grow the pool; each step leav
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 
 from torpor.driver.copies import Stream
@@ -43,23 +42,28 @@ def run(
     Returns, or raises the first failure, after all threads have come to rest. Once something failed, or `stop` is
     set, nothing further is begun.
     """
-    begun = time.monotonic()
-    queues: dict[int, queue.SimpleQueue[Work]] = {}
-    counts: dict[int, int] = {}
+    queues: dict[int, list[Work]] = {}
     for ordinal, one in work:
-        queues.setdefault(ordinal, queue.SimpleQueue()).put(one)
-        counts[ordinal] = counts.get(ordinal, 0) + 1
+        queues.setdefault(ordinal, []).append(one)
+    return serve(driver, queues, on_bytes, stop)
+
+
+def serve(
+    driver: Driver, work: Mapping[int, Iterable[Work]], on_bytes: Callable[[int], None], stop: threading.Event
+) -> Moved:
+    """The same for work by device ordinal that may be found out on the way: one thread of the GPU's at a time asks for
+    the next, while the others are at work; what that raises is a failure, too."""
+    begun = time.monotonic()
     failures: list[BaseException] = []
     moved: list[int] = []
 
-    def serve(ordinal: int, todo: queue.SimpleQueue[Work]) -> None:
+    def work_off(ordinal: int, feed: _Feed) -> None:
         try:
             driver.bind(ordinal)
             with Stream() as stream:
                 while not failures and not stop.is_set():
-                    try:
-                        one = todo.get_nowait()
-                    except queue.Empty:
+                    one = feed.next()
+                    if one is None:
                         return
                     count = one(stream)
                     moved.append(count)
@@ -67,11 +71,13 @@ def run(
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             failures.append(error)
 
-    threads = [
-        threading.Thread(target=serve, args=(ordinal, todo), name=f"copy-gpu{ordinal}-{number}")
-        for ordinal, todo in queues.items()
-        for number in range(min(THREADS_PER_GPU, counts[ordinal]))
-    ]
+    threads = []
+    for ordinal, todo in work.items():
+        feed = _Feed(todo)
+        count = min(THREADS_PER_GPU, len(todo)) if isinstance(todo, Sized) else THREADS_PER_GPU
+        for number in range(count):
+            name = f"copy-gpu{ordinal}-{number}"
+            threads.append(threading.Thread(target=work_off, args=(ordinal, feed), name=name))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -79,3 +85,15 @@ def run(
     if failures:
         raise failures[0]
     return Moved(sum(moved), time.monotonic() - begun)
+
+
+class _Feed:
+    """Work that several threads take from, in order."""
+
+    def __init__(self, work: Iterable[Work]) -> None:
+        self._work = iter(work)
+        self._lock = threading.Lock()
+
+    def next(self) -> Work | None:
+        with self._lock:
+            return next(self._work, None)

@@ -1,0 +1,46 @@
+"""Looking at the counts of a running job, for `torpor profile`: a moment on each control socket, never in a flow's way.
+
+Only the keeper may open control sockets: a connection that is open while CRIU dumps a process would spoil the image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from torpor import paths
+from torpor.errors import TorporError, WrongState
+from torpor.keeper import jobs
+from torpor.keeper.control import ControlClient, Level, sockets_in
+from torpor.keeper.host import Host
+from torpor.keeper.messages import ProfileParams
+from torpor.records import LIVE_STATES, JobState
+
+
+def look(host: Host, params: ProfileParams) -> dict[str, Any]:
+    """What each process that uses the driver has counted, and who did not answer.
+
+    With a flow under way, or a job that does not run, nobody is asked. WrongState for a job that cannot be counted.
+    """
+    with host.glance(params.job) as verb:
+        record, state = jobs.load(host, params.job)
+        if not record.interposed:
+            raise WrongState(
+                f"{params.job} was not started by torpor: its calls cannot be counted",
+                hint="start it with `torpor run` or `torpor profile`",
+            )
+        if state not in LIVE_STATES:
+            raise WrongState(f"{params.job} is {state}", hint="`torpor ps` says what became of it")
+        processes: list[dict[str, Any]] = []
+        silent: dict[str, str] = {}
+        folder = paths.control_dir(params.job)
+        for pid in sockets_in(folder) if verb is None and state is JobState.RUNNING else ():
+            try:
+                with ControlClient(folder, pid, params.patience) as control:
+                    counted = control.profile(Level(params.level), params.lease, params.owner)
+                processes.append(msgspec.to_builtins(counted))
+            except TorporError as error:
+                if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):  # it has just ended
+                    silent[str(pid)] = error.message
+    return {"state": str(state), "busy": verb, "processes": processes, "silent": silent}
