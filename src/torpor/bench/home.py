@@ -1,0 +1,175 @@
+"""A home of its own for a run's jobs, images and keeper, so that the user's are neither touched nor in the way.
+
+It lies inside the user's (so images go to the same disk) and beside the user's folder in memory, and is removed at the
+end, with everything that still runs in it. A lock in it tells that its run lives: what a killed one left goes with the
+next run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from torpor import api, paths, records
+from torpor.errors import CriuMissing, TorporError
+from torpor.records import LIVE_STATES, Backend
+
+_NAME = re.compile(r"bench-\d+")
+END_SECONDS = 30.0
+
+
+@contextmanager
+def own(backend: Backend) -> Iterator[Path]:
+    """Within, `TORPOR_HOME`, `TORPOR_DRAM` and `TORPOR_GPU` are this run's own. Yields a scratch folder in it."""
+    outer = dict(os.environ)
+    homes, memory = paths.home(), paths.dram_dir()
+    _forget_dead(homes, memory, backend)
+    criu = _criu()  # one at the user's home is not found from another home
+    home, dram = homes / f"bench-{os.getpid()}", memory.with_name(f"{memory.name}-bench-{os.getpid()}")
+    lock = _make(home)
+    try:
+        paths.make_private(dram)
+        _enter(home, dram, backend)
+        if criu is not None:
+            os.environ["TORPOR_CRIU"] = str(criu)
+        scratch = home / "scratch"
+        scratch.mkdir()
+        yield scratch
+    finally:
+        with _undisturbed():
+            _leave(home, dram, backend, outer)
+            os.close(lock)
+
+
+def _criu() -> Path | None:
+    from torpor.process.criu import find_criu
+
+    try:
+        return find_criu().path
+    except CriuMissing:
+        return None
+
+
+def _make(home: Path) -> int:
+    """Make the folder with its lock held; it has its name only when that is so. The lock's descriptor."""
+    unnamed = paths.make_private(home.with_name(f".{home.name}"))
+    lock = os.open(unnamed / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    shutil.rmtree(home, ignore_errors=True)
+    unnamed.rename(home)
+    return lock
+
+
+def _is_dead(home: Path) -> bool:
+    try:
+        lock = os.open(home / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _enter(home: Path, dram: Path, backend: Backend) -> None:
+    os.environ["TORPOR_HOME"], os.environ["TORPOR_DRAM"] = str(home), str(dram)
+    if backend == "sim":
+        os.environ["TORPOR_GPU"] = "sim"
+
+
+def _leave(home: Path, dram: Path, backend: Backend, outer: Mapping[str, str]) -> None:
+    """End what runs in the present home, go back to the environment `outer`, and remove both folders."""
+    try:
+        _end_everything(backend)
+    finally:
+        os.environ.clear()
+        os.environ.update(outer)
+        for folder in (home, dram):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM do nothing: who is impatient would leave jobs behind that nobody can reach."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _forget_dead(homes: Path, memory: Path, backend: Backend) -> None:
+    """End and remove what runs left that were killed."""
+    if not homes.is_dir():
+        return
+    for home in homes.iterdir():
+        if _NAME.fullmatch(home.name) is None or not _is_dead(home):
+            continue
+        outer = dict(os.environ)
+        dram = memory.with_name(f"{memory.name}-{home.name}")
+        _enter(home, dram, backend)
+        with _undisturbed():
+            _leave(home, dram, backend, outer)
+
+
+def _end_everything(backend: Backend) -> None:
+    """End every job of the present home, and its keeper; nothing that goes wrong keeps the rest from being ended."""
+    from torpor.process.client import SupervisorClient
+
+    for job in api.jobs():
+        try:
+            if job.state in LIVE_STATES or records.supervisor_alive(job.record):
+                with SupervisorClient(paths.job_dir(job.name)) as supervisor:
+                    supervisor.shutdown()
+        except (TorporError, OSError):
+            continue  # it ended by itself in between
+    end = time.monotonic() + END_SECONDS
+    while time.monotonic() < end and any(_lives(job) for job in api.jobs()):
+        time.sleep(0.02)
+    end = time.monotonic() + END_SECONDS
+    # One that was just started does not listen yet, and one that is at work does not stop.
+    while (running := _keepers()) and time.monotonic() < end:
+        with suppress(TorporError):
+            api.keeper_stop(backend)
+        time.sleep(0.02)
+    for pid in running:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _lives(job: api.Job) -> bool:
+    try:
+        return job.state in LIVE_STATES
+    except TorporError:
+        return False
+
+
+def _keepers() -> list[int]:
+    """Keepers of the present home, and what waits to start them again."""
+    home = f"TORPOR_HOME={os.environ['TORPOR_HOME']}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command, environ = ((entry / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+        except OSError:
+            continue
+        if b"torpor.keeper" in command and home in environ:
+            found.append(int(entry.name))
+    return found

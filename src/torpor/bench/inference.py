@@ -1,0 +1,125 @@
+"""Question: how many requests does a served model answer under Torpor?   Target: within 1 % of native.
+
+Continuous batching of a fixed set of requests over a paged cache, by a small engine in PyTorch (`programs/serve.py`)
+and a Llama-3.1-8B-shaped model with random weights in bfloat16, or the largest of which three copies fit. Decoding
+steps are launched kernel by kernel, and as CUDA graphs. The tokens that come out must be the same on every side, to
+the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import msgspec
+
+from torpor.bench import models, turns
+from torpor.bench.models import Llama
+from torpor.bench.parts import Part
+from torpor.bench.results import Figure, Measurement, Spread, within
+from torpor.bench.settings import NATIVE, TORPOR, Settings
+from torpor.errors import MissingPart, TorporError
+
+BAR = within(0.01)
+MODES = {"eager": "kernel by kernel", "graphs": "CUDA graphs"}
+GROUPS, ROUNDS = 3, 4
+"""At most: one turn answers the whole set, and takes seconds."""
+
+
+def run(settings: Settings) -> Iterator[Measurement]:
+    """Requests and tokens a second in both modes, after a check that all sides give the same tokens."""
+    for name, model in _chosen(settings).items():
+        settings.say(f"{name}: the same tokens on both sides?")
+        command = models.command("serve.py", model, settings, *_requests(settings))
+        counts, alike = _check(command, settings)
+        few = replace(settings, groups=min(settings.groups, GROUPS), rounds=min(settings.rounds, ROUNDS))
+        kinds = [_kind(name, mode, counts, "" if alike else "other tokens than kernel by kernel") for mode in MODES]
+        for kind, measured in zip(kinds, turns.compare(command, kinds, few, cores=None), strict=True):
+            yield measured
+            yield from _derived(name, kind, counts, measured)
+
+
+def _chosen(settings: Settings) -> dict[str, Llama]:
+    if settings.software_gpu:
+        return dict(models.of(models.TOY_LLAMA, ("toy",), settings))
+    if any(name in models.LLAMA for name in settings.models):
+        return models.of(models.LLAMA, (), settings)
+    if settings.quick:
+        return {"0.5b": models.LLAMA["0.5b"]}
+    free = models.free_memory(settings)
+    fitting = [name for name, model in models.LLAMA.items() if 3 * model.serving_bytes <= free]
+    if not fitting:
+        raise MissingPart("the GPU has too little free memory for three copies of any model")
+    return {fitting[-1]: models.LLAMA[fitting[-1]]}
+
+
+def _requests(settings: Settings) -> list[str]:
+    if settings.software_gpu:
+        return ["--requests", "6", "--longest-prompt", "24", "--longest-answer", "20"]
+    return ["--requests", "24" if settings.quick else "64"]
+
+
+def _check(command: list[str], settings: Settings) -> tuple[dict[str, int], bool]:
+    """What the set is, and whether both modes give the same tokens; TorporError where both sides do not."""
+    said: dict[str, list[str]] = {}
+    counts: list[int] = []
+    for side in (NATIVE, TORPOR):
+        with turns.Copy(command, side, settings) as copy:
+            counts = [int(word) for word in copy.ask("requests 1").split()]
+            said[side] = []
+            for mode in MODES:
+                copy.batch(mode, 1)
+                said[side].append(copy.ask("tokens 1"))
+    if said[NATIVE] != said[TORPOR]:
+        raise TorporError(f"Torpor's answers differ from the native ones: {said}")
+    return dict(zip(("requests", "prompt tokens", "output tokens"), counts, strict=True)), len(set(said[NATIVE])) == 1
+
+
+def _kind(model: str, mode: str, counts: Mapping[str, int], note: str) -> turns.Kind:
+    return turns.Kind(
+        name=f"{model}, {MODES[mode]}: output tokens/s",
+        ask=mode,
+        unit="tokens/s",
+        better="higher",
+        value=lambda ns: counts["output tokens"] / ns * 1e9,
+        bars=(BAR,),
+        figures=("output", "cost"),
+        series=f"{model}, {MODES[mode]}",
+        note=note,
+    )
+
+
+def _derived(
+    model: str, kind: turns.Kind, counts: Mapping[str, int], measured: Measurement
+) -> Iterator[Measurement]:
+    """The same turns as requests a second, and as tokens of prompts and answers a second."""
+    totals = {"requests": counts["requests"], "total tokens": counts["prompt tokens"] + counts["output tokens"]}
+    for what, total in totals.items():
+        times = total / counts["output tokens"]
+        yield msgspec.structs.replace(
+            measured,
+            name=f"{model}, {MODES[kind.ask]}: {what}/s",
+            unit=f"{what.split()[-1]}/s",
+            sides={side: _scaled(value, times) for side, value in measured.sides.items()},
+            bars=[],
+            figures=[what.split()[0]],
+            note="",
+        )
+
+
+def _scaled(value: Spread, times: float) -> Spread:
+    return Spread(value.median * times, value.low * times, value.high * times, value.n)
+
+
+PART = Part(
+    "inference",
+    "Inference: continuous batching of a fixed set of requests",
+    run,
+    needs=("torch-on-gpu",),
+    figures=(
+        Figure(name="output", title="Inference: output tokens", kind="bars", y="tokens/s"),
+        Figure(name="total", title="Inference: tokens of prompts and answers", kind="bars", y="tokens/s"),
+        Figure(name="requests", title="Inference: requests", kind="bars", y="requests/s"),
+        Figure(name="cost", title="Inference under Torpor, relative to native", kind="cost"),
+    ),
+)

@@ -1,0 +1,197 @@
+"""What a run of `torpor bench` leaves behind: results.json, as structures.
+
+Times are seconds unless a unit says otherwise; sizes are bytes, GB are 1e9 and GiB 2**30 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from torpor.errors import NotFound, UsageError
+
+FORMAT = 1
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A median, and the interval that holds the median of many more runs with 95 %: the extremes of fewer than nine."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise: `side` costs at most `most` times what `against` costs; with `against` None, its value is at most (or
+    for what is better higher: at least) `most`."""
+
+    side: str
+    most: float
+    against: str | None = "native"
+    text: str
+
+
+class Measurement(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of a part's table. `name` is unique within the part.
+
+    `sides` are values by side. `cost` is what a side costs relative to native (or to the first of `sides` that has no
+    cost), always so that more is slower: medians of adjacent turns, one for each group of copies. `figures` name those
+    in which this is drawn, as part of the line `series`, at `x`, in the subplot `panel`. A `headline` is also shown at
+    the top of the report, and one that is not `in_table` only in figures.
+    """
+
+    name: str
+    unit: str
+    sides: dict[str, Spread]
+    better: Literal["lower", "higher"] = "lower"
+    cost: dict[str, Spread] = {}
+    bars: list[Bar] = []
+    figures: list[str] = []
+    series: str = ""
+    panel: str = ""
+    x: float | None = None
+    in_table: bool = True
+    headline: bool = False
+    note: str = ""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is drawn of a part's measurements. `kind`: `lines` (values against `x`, a line for each series and side),
+    `bars` (values by name or series, a bar for each side), `cost` (ratios to native, by `x` where there is one)."""
+
+    name: str
+    title: str
+    kind: Literal["lines", "bars", "cost"]
+    y: str = ""
+    x: str = ""
+    x_log: bool = False
+    x_is_bytes: bool = False
+    note: str = ""
+
+
+class PartResult(msgspec.Struct, kw_only=True):
+    """`reason` says why a part was skipped, failed or was not finished; what it had measured by then is there."""
+
+    name: str
+    title: str
+    status: Literal["done", "skipped", "failed", "interrupted"]
+    reason: str = ""
+    seconds: float = 0.0
+    figures: list[Figure] = []
+    measurements: list[Measurement] = []
+
+
+class Results(msgspec.Struct, kw_only=True):
+    """`machine` names GPU, driver, processors, kernel and versions; `date` is UTC, ISO 8601."""
+
+    format: int = FORMAT
+    command: list[str]
+    date: str
+    backend: Literal["gpu", "sim"]
+    software_gpu: bool
+    vm: str
+    quick: bool
+    machine: dict[str, str]
+    parts: list[PartResult] = []
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Median of at least one value, and the order statistics between which the true median lies with 95 %."""
+    ordered = sorted(values)
+    n = len(ordered)
+    # P(the median is below the k-th smallest) is that of fewer than k heads in n tosses.
+    outside, k = 1 / 2**n, 0
+    while k + 1 < (n + 1) // 2 and 2 * (outside + math.comb(n, k + 1) / 2**n) <= 0.05:
+        k += 1
+        outside += math.comb(n, k) / 2**n
+    return Spread(statistics.median(ordered), ordered[k], ordered[n - 1 - k], n)
+
+
+def relative(measurement: Measurement, side: str, against: str) -> Spread | None:
+    """What `side` costs relative to `against`; None where either is not there.
+
+    From the turns where they were taken against `against`, else from both sides' values.
+    """
+    sides, cost = measurement.sides, measurement.cost
+    if against == "native" and side in cost:
+        return cost[side]
+    if side not in sides or against not in sides:
+        return None
+    of, to = sides[side], sides[against]
+    if measurement.better == "higher":
+        of, to = to, of
+    if min(to.median, to.low, to.high) <= 0:
+        return None
+    return Spread(of.median / to.median, of.low / to.high, of.high / to.low, min(of.n, to.n))
+
+
+def within(share: float, side: str = "torpor") -> Bar:
+    """The bar "at most this share slower than native"."""
+    return Bar(side=side, most=1 + share, text=f"≤ {share * 100:g} % over native")
+
+
+def times_faster(times: float, against: str, side: str = "torpor") -> Bar:
+    """The bar "at least so many times as fast as"."""
+    return Bar(side=side, most=1 / times, against=against, text=f"≥ {times:g} × as fast as {against}")
+
+
+def save(results: Results, path: Path) -> None:
+    """Write results.json anew, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+    partial.replace(path)
+
+
+def load(path: Path) -> Results:
+    """Read results.json (or the folder that holds it). NotFound, or UsageError where it is something else."""
+    file = path / "results.json" if path.is_dir() else path
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Results)
+    except FileNotFoundError:
+        raise NotFound(f"there is no {file}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not what `torpor bench` writes: {error}") from None
+    if found.format != FORMAT:
+        raise UsageError(f"{file} has format {found.format}, this version reads {FORMAT}")
+    return found
+
+
+def _joined(earlier: PartResult | None, later: PartResult) -> PartResult:
+    """The later run of a part, with what only the earlier one measured (other models, other sizes) before it."""
+    if earlier is None or not later.measurements:
+        return earlier if earlier is not None and later.status == "skipped" else later
+    again = {measurement.name for measurement in later.measurements}
+    kept = [measurement for measurement in earlier.measurements if measurement.name not in again]
+    return msgspec.structs.replace(
+        later, measurements=kept + later.measurements, seconds=(earlier.seconds if kept else 0.0) + later.seconds
+    )
+
+
+def merged(found: Sequence[Results]) -> Results:
+    """Several runs on one machine as one; what was measured again counts as it was in the last."""
+    first = found[0]
+    for other in found[1:]:
+        for key in ("gpu", "processors", "kernel"):
+            one, another = first.machine.get(key), other.machine.get(key)
+            if one != another:
+                raise UsageError(
+                    f"the runs are of different machines: {key} is {one} and {another}",
+                    hint="`torpor bench compare A B` sets two machines against each other",
+                )
+        if (other.backend, other.vm) != (first.backend, first.vm):
+            raise UsageError("the runs differ in --vm or in what they ran on", hint="draw them one by one")
+    parts: dict[str, PartResult] = {}
+    for run in found:
+        parts.update({part.name: _joined(parts.get(part.name), part) for part in run.parts})
+    return msgspec.structs.replace(
+        first,
+        command=[word for one in found for word in [*one.command, ";"]][:-1],
+        quick=any(one.quick for one in found),
+        parts=list(parts.values()),
+    )
