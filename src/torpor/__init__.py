@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         Job,
         Outcome,
         Progress,
+        create_store,
         images,
         job,
         jobs,
         open_image,
+        open_store,
         restore,
         run,
     )
@@ -31,7 +33,22 @@ if TYPE_CHECKING:
 
 _HOME = {
     **dict.fromkeys(
-        ("Image", "Job", "Outcome", "Progress", "images", "job", "jobs", "open_image", "restore", "run"), "torpor.api"
+        (
+            *(
+                "Image",
+                "Job",
+                "Outcome",
+                "Progress",
+                "create_store",
+                "images",
+                "job",
+                "jobs",
+                "open_image",
+                "open_store",
+            ),
+            *("restore", "run"),
+        ),
+        "torpor.api",
     ),
     "TorporError": "torpor.errors",
     "JobState": "torpor.records",
@@ -45,10 +62,12 @@ __all__ = [
     "Progress",
     "TorporError",
     "__version__",
+    "create_store",
     "images",
     "job",
     "jobs",
     "open_image",
+    "open_store",
     "restore",
     "run",
 ]

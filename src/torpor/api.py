@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torpor import launch, records
 from torpor.errors import KeeperUnavailable
@@ -16,16 +16,38 @@ from torpor.image_handle import Image, every_image, find_image
 from torpor.job_handle import Job, Outcome
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
+from torpor.process.terminal import Terminal
 from torpor.records import Backend
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torpor.store_handle import ImageInStore, Store
+
+
+def __getattr__(name: str) -> object:
+    # Stores bring numpy with them, which `torpor ps` need not wait for.
+    if name not in ("ImageInStore", "Store"):
+        raise AttributeError(f"module 'torpor.api' has no attribute {name!r}")
+    from torpor import store_handle
+
+    value: object = getattr(store_handle, name)
+    return value
+
 
 __all__ = [
     "Backend",
     "Image",
+    "ImageInStore",
     "Job",
     "OnProgress",
     "Outcome",
     "Progress",
+    "Store",
+    "Terminal",
+    "checkpoint_process",
+    "create_store",
     "default_backend",
+    "find",
     "images",
     "job",
     "jobs",
@@ -34,6 +56,8 @@ __all__ = [
     "keeper_stop",
     "keeper_warm",
     "open_image",
+    "open_store",
+    "recover",
     "restore",
     "run",
 ]
@@ -49,15 +73,23 @@ def run(
     gpu: str | Sequence[int | str] | None = None,
     detach: bool = True,
     arena: bool = True,
+    managed: Literal["driver", "host"] = "driver",
+    vm: Literal["off", "answers", "defer", "full"] = "off",
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    terminal: Terminal | None = None,
 ) -> Job:
     """Start a program as a job and return at once.
 
     `argv` is the program and its arguments, as `subprocess` takes them. `gpu` is `"sim"`, ordinals or UUIDs
     (`"0,1"`, `[0, 1]`); by default `TORPOR_GPU`, else all GPUs of the host, else the software GPU. `env` is added to
     this process's environment. With `detach=False` the program gets a standard input, and its output
-    waits for somebody to attach (the command line's foreground), so that nothing of it is missed.
+    waits for somebody to attach (the command line's foreground), so that nothing of it is missed. With `terminal` it
+    has a terminal of its own instead of pipes, and whoever attached is in front of it. Managed memory
+    (`cuMemAllocManaged`) of the `driver` cannot be saved; with `managed="host"` it is pinned host memory, which can.
+    With `vm="answers"` the job answers questions itself that the driver has answered before; with `vm="defer"` another
+    thread hands work to the driver as well, where that pays (docs/design/deferral.md); with `vm="full"` launches that
+    repeat are handed in as graphs (docs/design/merging.md).
 
     Raises CannotExec (a NotFound with a shell's `exit_code`) when the program cannot be started, UsageError for a bad
     name or GPU, DriverMissing when a GPU is asked for that is not there.
@@ -68,8 +100,13 @@ def run(
         gpu=gpu,
         detach=detach,
         arena=arena,
-        env=dict(env or {}),
+        env={
+            **(env or {}),
+            **({"TORPOR_MANAGED": "host"} if managed == "host" else {}),
+            **({"TORPOR_VM": vm} if vm != "off" else {}),
+        },
         cwd=os.path.abspath(cwd) if cwd is not None else os.getcwd(),
+        terminal=terminal,
     )
     return Job(record)
 
@@ -77,6 +114,17 @@ def run(
 def job(name: str) -> Job:
     """The job of that name. Raises NotFound."""
     return Job(records.load(name))
+
+
+def recover() -> None:
+    """Where a flow was cut short by its keeper's death and no keeper has been started since, start one; do not wait.
+
+    It brings such jobs to an end that is one: running, suspended, asleep, or gone with nothing left behind.
+    """
+    if any(record.unfinished is not None for record in records.every()):
+        from torpor.keeper.client import start_for_unfinished
+
+        start_for_unfinished()
 
 
 def jobs() -> list[Job]:
@@ -94,8 +142,49 @@ def images() -> list[Image]:
     return every_image()
 
 
+def open_store(url: str | None = None, *, limit: str | None = None) -> Store:
+    """The store at a folder or URL, by default that of `TORPOR_STORE`. Raises NotFound, UsageError, ImageDamaged.
+
+    `limit` bounds the bytes per second each way, as `200MB/s`; by default `TORPOR_LIMIT` does. The key of an encrypted
+    store comes from `TORPOR_KEY_FILE` or `TORPOR_KEY_COMMAND`; NoRights when it is not the store's.
+    """
+    from torpor import store_handle
+
+    return store_handle.open_store(url, limit=limit)
+
+
+def create_store(
+    url: str | None = None,
+    *,
+    chunk: int | None = None,
+    encrypt: bool = False,
+    key_file: str | os.PathLike[str] | None = None,
+    key_command: str | None = None,
+) -> Store:
+    """Make an empty store with chunks of `chunk` bytes (512 KiB by default). UsageError when it cannot be there.
+
+    With `encrypt` it is encrypted: with the key in `key_file` (made where it is not there), or that `key_command`
+    prints, by default with the one by which `open_store` would open it.
+    """
+    from torpor import store_handle
+    from torpor.store.repository import CHUNK
+
+    return store_handle.create_store(
+        url, chunk=chunk or CHUNK, encrypt=encrypt, key_file=key_file, key_command=key_command
+    )
+
+
+def find(name: str | os.PathLike[str]) -> Image | ImageInStore:
+    """An image as `open_image` finds it, or as `IMAGE@STORE` (`IMAGE@` in the store of `TORPOR_STORE`)."""
+    if "@" not in os.fspath(name):
+        return find_image(name)
+    from torpor import store_handle
+
+    return store_handle.find(name)
+
+
 def restore(
-    source: Image | str | os.PathLike[str],
+    source: Image | ImageInStore | str | os.PathLike[str],
     *,
     name: str | None = None,
     gpu_map: Mapping[str, str] | None = None,
@@ -103,20 +192,66 @@ def restore(
 ) -> Job:
     """Wake a job from an image and return it running. The image stays and can be restored again.
 
-    `name` defaults to the job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each
-    by ordinal or UUID. Raises ImageDamaged, ImageMismatch, StepFailed; then no process is left behind.
+    Of an image in a store every chunk is checked on its way to the GPU; what is not the GPU's (and all of an image
+    whose store is no folder here) passes through memory, or the disk where that has no room. `name` defaults to the
+    job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each by ordinal or UUID.
+    Raises ImageDamaged, ImageMismatch, StepFailed; then no process is left behind.
     """
+    found = find(source) if isinstance(source, str | os.PathLike) else source
+    if isinstance(found, Image):
+        return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
+    source_name = f"{found.name}@{found.store.url}"
+    if found.store.is_local:
+        where = {"image": found.id, "store": found.store.url, "source": source_name}
+        return _restore(found.backend, where, name, gpu_map, progress)
+    with found.fetched(progress) as fetched:
+        where = {"image": str(fetched.path), "source": source_name}
+        return _restore(found.backend, where, name, gpu_map, progress)
+
+
+def _restore(
+    backend: Backend,
+    where: Mapping[str, str],
+    name: str | None,
+    gpu_map: Mapping[str, str] | None,
+    progress: OnProgress | None,
+) -> Job:
     from torpor.keeper.client import KeeperClient, ensure_started
 
-    found = source if isinstance(source, Image) else find_image(source)
-    backend = found.backend
     ensure_started(backend)
     result = KeeperClient(backend).call(
         "restore",
-        {"image": str(found.path), "name": name, "gpu_map": dict(gpu_map or {})},
+        {**where, "name": name, "gpu_map": dict(gpu_map or {})},
         on_progress=progress,
     )
     return job(str(result["job"]))
+
+
+def checkpoint_process(
+    pid: int,
+    *,
+    name: str | None = None,
+    leave_running: bool = False,
+    to: str | os.PathLike[str] | None = None,
+    tier: str = "disk",
+    deadline: float = 30.0,
+    progress: OnProgress | None = None,
+) -> Image:
+    """Save a process that Torpor did not start, and all its descendants, into an image as `Job.checkpoint` does.
+
+    All of its GPU state goes through the driver's own checkpoint, at the driver's speed. `name` is that of the job
+    which the image wakes as. Raises NotFound when there is no such process, Refused when it cannot be saved, and what
+    `Job.checkpoint` raises; the process runs on then.
+    """
+    adopted = Job(launch.adopt(pid, name=name, client=os.getpid()))
+    try:
+        image = adopted.checkpoint(leave_running, to=to, tier=tier, deadline=deadline, progress=progress)
+    except BaseException:
+        adopted.let_go()
+        raise
+    if leave_running:
+        adopted.let_go()
+    return image
 
 
 def keeper_status(backend: Backend) -> dict[str, Any] | None:

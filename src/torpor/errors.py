@@ -14,7 +14,8 @@
     ├── FreezeTimeout         10   freeze-timeout: the job did not come to rest in time; it runs on
     ├── StepFailed            11   step-failed: a step failed and was rolled back; the job runs on
     ├── KeeperUnavailable     12   keeper-unavailable: the daemon cannot be started or reached
-    └── ImageMismatch         13   image-mismatch: the image does not suit this host's GPU or driver
+    ├── ImageMismatch         13   image-mismatch: the image does not suit this host's GPU or driver
+    └── Cancelled             14   cancelled: the user broke the verb off; it was rolled back
 
 Beside these, `torpor run` and `torpor wait` exit as the job did, and with the codes named below the tree.
 
@@ -27,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 AWAY = 75
-"""`run`, `restore --attach`, `wait`: the job left for an image (EX_TEMPFAIL: it can go on later)."""
+"""`run`, `attach`, `restore --attach`, `wait`: the job left for an image (EX_TEMPFAIL: it can go on later)."""
 COMMAND_NOT_EXECUTABLE = 126
 """`run`: the program is there but cannot be executed, as a shell says it."""
 COMMAND_NOT_FOUND = 127
@@ -156,6 +157,10 @@ class KeeperUnavailable(TorporError):
 
 class ImageMismatch(TorporError):
     code, kind = 13, "image-mismatch"
+
+
+class Cancelled(TorporError):
+    code, kind = 14, "cancelled"
 
 
 def every_error() -> list[type[TorporError]]:

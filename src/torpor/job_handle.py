@@ -98,11 +98,12 @@ class Job:
         deadline: float = 30.0,
         progress: Callable[[Progress], None] | None = None,
     ) -> Image:
-        """Save the job into an image and, unless `leave_running`, end it.
+        """Save the job, running or suspended, into an image and, unless `leave_running`, end it.
 
         `to` is the folder that the image becomes; by default one is made up among the images of the tier. `deadline`
         is how long the job may take to come to rest, in seconds. Raises WrongState, Refused, NoSpace, NoRights,
-        MissingPart, FreezeTimeout, StepFailed; after any of these the job runs on and no partial image is left.
+        MissingPart, FreezeTimeout, StepFailed; after any of these the job runs on, or is as suspended as it was, and
+        no partial image is left.
         """
         path = Path(os.path.abspath(to)) if to is not None else free_image_path(self.name, tier)
         if to is not None:
@@ -121,6 +122,22 @@ class Job:
         )
         return open_image(path)
 
+    def checkpoint_into(
+        self,
+        store: str,
+        name: str,
+        leave_running: bool = False,
+        deadline: float = 30.0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> dict[str, Any]:
+        """Save the job into an image of that name in the store in the folder `store`; `Store.checkpoint` is for users.
+
+        The image is never a folder: of the GPU's bytes only chunks that the store lacks are moved. Returns what the
+        keeper says of it. Errors as for `checkpoint`, and those of the store; the job is then as it was.
+        """
+        params = {"job": self.name, "name": name, "store": store, "leave_running": leave_running, "deadline": deadline}
+        return self._call("checkpoint", params, progress)
+
     def suspend(
         self,
         tier: Literal["hbm", "dram"] | str = "dram",
@@ -135,7 +152,14 @@ class Job:
 
     def resume(self, progress: Callable[[Progress], None] | None = None) -> Outcome:
         """Let a suspended job go on where it stood. Raises WrongState, StepFailed."""
-        return self._ask("resume", {"job": self.name}, progress)
+        left = self.state is JobState.CHECKPOINTING
+        try:
+            return self._ask("resume", {"job": self.name}, progress)
+        except WrongState:
+            # A keeper that was started for this has brought the job back before it was asked.
+            if left and self.state is JobState.RUNNING:
+                return Outcome()
+            raise
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended, sleeps in an image or is lost; False when `timeout` seconds went by first."""
@@ -152,6 +176,13 @@ class Job:
         from torpor.process.client import SupervisorClient
 
         return SupervisorClient(paths.job_dir(self.name)).attach()
+
+    def is_on_terminal(self) -> bool:
+        """Whether its input is a terminal, before whoever attaches. Raises WrongState when it has ended."""
+        from torpor.process.client import SupervisorClient
+
+        with SupervisorClient(paths.job_dir(self.name)) as supervisor:
+            return (supervisor.info().stdio["stdin"] or "").startswith("tty[")
 
     def kill(self, signal: int = signals.SIGTERM, group: bool = False) -> None:
         """Send a signal to the job's root process, or to its process group. Raises WrongState when it has ended."""
@@ -183,10 +214,21 @@ class Job:
         if state in LIVE_STATES:
             raise WrongState(f"{self.name} is {state}", hint=f"end it first: `torpor kill {self.name}`")
         self._end_what_is_left()
+        records.remove_partial(self._record.unfinished)
         folder = paths.job_dir(self.name)
         aside = folder.with_name(f".{self.name}.removed-{os.getpid()}")
         folder.rename(aside)
         shutil.rmtree(aside)
+
+    def let_go(self) -> None:
+        """Forget a job that is a process of the host, and leave the process alone. Not while it is being checkpointed.
+
+        A job that is stuck in a checkpoint stays: `resume` is for it.
+        """
+        if self.state in (JobState.CHECKPOINTING, JobState.SUSPENDED):
+            return
+        self._end_what_is_left()
+        shutil.rmtree(paths.job_dir(self.name))
 
     def _end_what_is_left(self) -> None:
         from torpor.process.client import SupervisorClient
@@ -205,14 +247,18 @@ class Job:
             time.sleep(0.01)
 
     def _ask(self, verb: str, params: dict[str, Any], progress: Callable[[Progress], None] | None) -> Outcome:
+        result = self._call(verb, params, progress)
+        return Outcome(bytes=int(result.get("gpu_bytes", 0)), phases=dict(result.get("phases", {})))
+
+    def _call(self, verb: str, params: dict[str, Any], progress: Callable[[Progress], None] | None) -> dict[str, Any]:
         from torpor.keeper.client import KeeperClient, ensure_started
 
         state = self.state
         if state not in LIVE_STATES:
-            raise WrongState(f"{self.name} is {state}, it cannot {verb}")
+            hint = "`torpor restore` its image first" if state is JobState.ASLEEP else None
+            raise WrongState(f"{self.name} is {state}, no {verb} is possible", hint=hint)
         ensure_started(self._record.backend)
-        result = KeeperClient(self._record.backend).call(verb, params, on_progress=progress)
-        return Outcome(bytes=int(result.get("gpu_bytes", 0)), phases=dict(result.get("phases", {})))
+        return KeeperClient(self._record.backend).call(verb, params, on_progress=progress)
 
     def _await_supervisor(self, seconds: float | None) -> None:
         """Wait for the supervisor's end, for `seconds` at most; short turns while there is no supervisor yet."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from torpor import __version__, paths, records
 from torpor.errors import DriverMissing, MissingPart, UsageError
+from torpor.process.terminal import Terminal
 from torpor.records import Backend, JobRecord, JobState
 
 _GPU = re.compile(r"\d+|(GPU|MIG)-[0-9A-Fa-f-]+")
@@ -84,6 +85,7 @@ def start(
     arena: bool,
     env: Mapping[str, str],
     cwd: str,
+    terminal: Terminal | None = None,
 ) -> JobRecord:
     """Start a job (see `torpor.run`) and return its record. When it cannot be started, nothing of it is left."""
     from torpor.keeper.client import ensure_started
@@ -121,12 +123,57 @@ def start(
                 namespaces=record.namespaces,
                 stdin="null" if detach else "pipe",
                 await_client=not detach,
+                terminal=list(terminal.streams) if terminal else [],
+                attributes=list(terminal.attributes) if terminal else [],
+                window=list(terminal.window) if terminal else [],
             )
         )
     except BaseException:
         shutil.rmtree(folder)
         raise
     # A job may be over already: then there is no start time, and 0 is no later process's either.
+    record.supervisor_start = records.process_start(record.supervisor_pid) or 0
+    record.state = JobState.RUNNING
+    records.save(record)
+    return record
+
+
+def adopt(pid: int, *, name: str | None, client: int) -> JobRecord:
+    """Make a job of a process that runs already, to be checkpointed; it is not touched. `forget` is the reverse.
+
+    `pid` may be that of a thread. `client` is a process that must not be part of it: who asks. Raises NotFound,
+    Refused, NoRights, UsageError.
+    """
+    from torpor.keeper.client import ensure_started
+    from torpor.process import strangers
+    from torpor.process.namespace import Spec, start_supervisor
+
+    stranger = strangers.look_at(pid, client)
+    backend = default_backend()
+    record = JobRecord(
+        name=records.claim(name, stranger.command),
+        command=stranger.command,
+        cwd=stranger.cwd,
+        backend=backend,
+        arena=False,
+        namespaces=False,
+        adopted=stranger.pid,
+        interposed=False,
+        root=stranger.pid,
+        version=__version__,
+    )
+    folder = paths.job_dir(record.name)
+    try:
+        records.save(record)
+        for needed in (paths.job_native(record.name), paths.control_dir(record.name)):
+            paths.make_private(needed)
+        ensure_started(backend, wait=False)
+        record.supervisor_pid = start_supervisor(
+            Spec(mode="adopt", job_dir=str(folder), namespaces=False, adopt=stranger.pid)
+        )
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
     record.supervisor_start = records.process_start(record.supervisor_pid) or 0
     record.state = JobState.RUNNING
     records.save(record)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
 
 JOB_DIR_IN_JOB = Path("/run/torpor/job")
 """The job's folder as the job itself sees it when it has a mount namespace of its own."""
+
+_SPARE = 1 << 30
+"""Bytes of memory that stay free when something passes through it."""
 
 _LIBRARY_DIRS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -53,6 +57,24 @@ def tier_dir(tier: str) -> Path:
     return dram_dir() if tier == "dram" else images_dir()
 
 
+def home_mark() -> str:
+    """Sixteen digits that tell this home from others that share TORPOR_DRAM with it."""
+    return hashlib.blake2s(str(home().resolve()).encode(), digest_size=8).hexdigest()
+
+
+def room_for(size: int) -> Path:
+    """The folder of the tier in which so many bytes have room for a while: memory, else the disk."""
+    memory = make_private(dram_dir())
+    status = os.statvfs(memory)
+    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(facts["MemAvailable"].split()[0]) * 1024
+    if size + _SPARE <= min(status.f_bavail * status.f_frsize, available):
+        return memory
+    make_private(home())
+    images_dir().mkdir(exist_ok=True)
+    return images_dir()
+
+
 def keeper_dir() -> Path:
     return home() / "keeper"
 
@@ -85,6 +107,11 @@ def supervisor_socket(name: str) -> Path:
 def control_dir(name: str) -> Path:
     """Folder of the interposer's sockets, one per process, named by the pid as the job sees it."""
     return job_dir(name) / "ctl"
+
+
+def job_profile(name: str) -> Path:
+    """Folder of what counted processes leave when they end, one file each."""
+    return job_dir(name) / "profile"
 
 
 def job_native(name: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import time
 from enum import StrEnum
@@ -17,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from torpor import paths
-from torpor.errors import NotFound, TorporError, UsageError
+from torpor.errors import NoRights, NotFound, TorporError, UsageError
 
 Backend = Literal["gpu", "sim"]
 
@@ -41,13 +42,31 @@ COMMIT_SECONDS = 60.0
 """How long after its dump a dead job counts as being checkpointed; a keeper that finishes says `asleep` by then."""
 
 
+class Unfinished(msgspec.Struct, kw_only=True):
+    """A flow that has begun and not ended: what a keeper needs to bring the job back when the one at work has died.
+
+    `image` is where the flow writes its image, or which one it restores; `aside` is where a restore put the folder of
+    the sleeping job of the same name. An image on its way into a store is `stored` (`IMAGE@STORE`) as soon as the file
+    `proof` is there, and what is left at `image` is of no use any more.
+    """
+
+    verb: Literal["checkpoint", "suspend", "resume", "restore"]
+    image: str | None = None
+    aside: str | None = None
+    stored: str | None = None
+    proof: str | None = None
+
+
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
     """Times are seconds since the epoch; pids are those of the host.
 
     `state` is the last one recorded (`JobState` value); read `state(record)` instead. `env` holds the variables that
     the job was given on top of its caller's. `supervisor_start` is the supervisor's start time in clock ticks since
     boot (field 22 of /proc/<pid>/stat), which tells it from a later process with the same pid. `image` is the path of
-    the image that the job was restored from or, when asleep, went into.
+    the image that the job was restored from or, when asleep, went into; `IMAGE@STORE` for one in a store. `adopted` is
+    the pid of a process that Torpor did not start; `interposed` says whether the job's processes have our library
+    between themselves and the driver.
+    `unfinished` is set for as long as a flow is under way.
     """
 
     name: str
@@ -58,6 +77,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
     env: dict[str, str] = {}
     gpus: list[str] = []
     arena: bool = True
+    adopted: int | None = None
+    interposed: bool = True
     namespaces: bool = True
     created: float = msgspec.field(default_factory=time.time)
     supervisor_pid: int | None = None
@@ -65,6 +86,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
     root: int | None = None
     image: str | None = None
     suspended_tier: Literal["hbm", "dram"] | None = None
+    unfinished: Unfinished | None = None
     version: str = ""
 
 
@@ -153,6 +175,8 @@ def load(name: str) -> JobRecord:
         return msgspec.json.decode(path.read_bytes(), type=JobRecord)
     except FileNotFoundError:
         raise NotFound(f"no job named {name!r}", hint="`torpor ps` lists the jobs") from None
+    except PermissionError as error:
+        raise NoRights(f"{path} belongs to another user", hint="run torpor as that user, or as root") from error
     except msgspec.DecodeError as error:
         raise TorporError(f"{path} is not a job record: {error}") from error
 
@@ -204,10 +228,27 @@ def state(record: JobRecord) -> JobState:
         return record.state
     ended = load_exit(record.name)
     if ended is not None and ended.checkpointed:
-        waiting = time.time() - ended.ended < COMMIT_SECONDS
-        return JobState.CHECKPOINTING if waiting else JobState.LOST
+        if time.time() - ended.ended < COMMIT_SECONDS:
+            return JobState.CHECKPOINTING
+        return JobState.ASLEEP if unrecorded_image(record) else JobState.LOST
     if ended is not None:
         return JobState.KILLED if ended.signal is not None else JobState.EXITED
     if record.supervisor_pid is None and record.state is JobState.STARTING:
         return JobState.STARTING if time.time() - record.created < 60 else JobState.LOST
     return record.state if supervisor_alive(record) else JobState.LOST
+
+
+def unrecorded_image(record: JobRecord) -> str | None:
+    """The image that a checkpoint finished without the record saying so: its keeper died in between."""
+    unfinished = record.unfinished
+    if unfinished is None or unfinished.verb != "checkpoint" or unfinished.image is None:
+        return None
+    if unfinished.proof is not None and Path(unfinished.proof).is_file():
+        return unfinished.stored
+    return unfinished.image if (Path(unfinished.image) / "manifest.json").is_file() else None
+
+
+def remove_partial(unfinished: Unfinished | None) -> None:
+    """Remove what there is of an image that will never be finished."""
+    if unfinished is not None and unfinished.verb == "checkpoint" and unfinished.image is not None:
+        shutil.rmtree(f"{unfinished.image}.partial", ignore_errors=True)

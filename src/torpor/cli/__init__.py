@@ -14,6 +14,7 @@ from torpor.errors import TorporError, UsageError
 
 VERBS = (
     "run",
+    "attach",
     "ps",
     "logs",
     "checkpoint",
@@ -25,10 +26,24 @@ VERBS = (
     "rm",
     "images",
     "show",
+    "verify",
+    "diff",
+    "copy",
+    "tag",
+    "prune",
+    "export",
+    "import",
+    "init",
+    "plan",
+    "bench",
+    "profile",
     "doctor",
     "keeper",
 )
 """Each is a module of this package with a click command named `command`."""
+
+_MODULES = {"import": "import_"}
+"""Verbs whose name no module can have."""
 
 
 class Verbs(click.Group):
@@ -40,7 +55,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"torpor.cli.{cmd_name}").command
+        command: click.Command = import_module(f"torpor.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
 

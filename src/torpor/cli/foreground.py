@@ -6,10 +6,12 @@ import os
 import resource
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from torpor.api import Job
 from torpor.cli import output
+from torpor.cli.front import Front
 from torpor.errors import AWAY, TorporError, WrongState
 from torpor.process.client import Attachment
 from torpor.records import JobState
@@ -19,26 +21,40 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 _PIECE = 32 * 1024
 
 
-def stay(job: Job) -> int:
-    """Be the job for its caller until it ends; returns its exit code, or dies by the signal that ended it."""
+def stay(job: Job, at_signal: Callable[[], None] | None = None, at_end: Callable[[], None] | None = None) -> int:
+    """Be the job for its caller until it ends; returns its exit code, or dies by the signal that ended it.
+
+    0 as well when the user let go of a job on a terminal. `at_signal` is called before a signal is passed on, `at_end`
+    when the job has ended or was let go of.
+    """
+    raw = job.is_on_terminal()
     streams = job.attach()
-    before = {number: signal.signal(number, lambda got, _frame: _forward(job, got)) for number in FORWARDED}
+    left = threading.Event()
+
+    def forward(number: int) -> None:
+        if at_signal is not None:
+            at_signal()
+        _forward(job, number)
+
+    before = {number: signal.signal(number, lambda got, _frame: forward(got)) for number in FORWARDED}
     try:
-        threading.Thread(target=_send_input, args=(streams,), daemon=True).start()
-        _copy_output(streams)
+        with Front(raw=raw, resize=streams.resize) as front:
+            threading.Thread(target=_send_input, args=(streams, front, left), daemon=True).start()
+            _copy_output(streams)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         streams.close()
-    job.wait()
+    if not left.is_set():
+        job.wait()
+    if at_end is not None:
+        at_end()
+    if left.is_set():
+        output.note(f"{job.name} runs on\n  `torpor attach {job.name}` comes back to it")
+        return 0
     state = job.state
     if state is JobState.ASLEEP:
-        image = job.image
-        if image is None:
-            output.note(f"{job.name} was put to sleep, and its image is gone")
-        else:
-            handle = image.name if image.is_listed else image.path
-            output.note(f"{job.name} sleeps in {image.path}\n  wake it with `torpor restore {handle}`")
+        say_where(job)
         return AWAY
     code = job.exit_code
     if code is None:
@@ -56,9 +72,26 @@ def _forward(job: Job, number: int) -> None:
         pass  # it has just ended, which is what we are about to learn
 
 
-def _send_input(streams: Attachment) -> None:
+def say_where(job: Job) -> None:
+    """Which image a job that is asleep went into, and how to wake it."""
+    image = job.image
+    place = job.record.image or ""
+    if image is None and "@" in place.partition("/")[0]:
+        output.note(f"{job.name} sleeps in {place}\n  wake it with `torpor restore {place}`")
+    elif image is None:
+        output.note(f"{job.name} was put to sleep, and its image is gone")
+    else:
+        handle = image.name if image.is_listed else image.path
+        output.note(f"{job.name} sleeps in {image.path}\n  wake it with `torpor restore {handle}`")
+
+
+def _send_input(streams: Attachment, front: Front, left: threading.Event) -> None:
     try:
-        while data := os.read(0, _PIECE):
+        while data := front.read(_PIECE):
+            if front.asks_to_leave(data):
+                left.set()
+                streams.leave()
+                return
             streams.write(data)
         streams.end_input()
     except OSError:
@@ -67,6 +100,8 @@ def _send_input(streams: Attachment) -> None:
 
 def _copy_output(streams: Attachment) -> None:
     targets: dict[str, int] = {"o": 1, "e": 2}
+    if os.isatty(0):
+        targets["t"] = 0
     for tag, data in streams:
         if tag not in targets:
             continue
@@ -76,7 +111,8 @@ def _copy_output(streams: Attachment) -> None:
             # Our reader went away (`torpor run … | head`), so the job's has.
             del targets[tag]
             with suppress(BrokenPipeError):
-                streams.close_output(tag)
+                if tag != "t":
+                    streams.close_output(tag)
 
 
 def _die_by(number: int) -> None:

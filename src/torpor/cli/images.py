@@ -9,9 +9,13 @@ from torpor.cli import output
 
 
 @click.command("images")
+@click.option("--store", metavar="STORE", help="List what is in a store: its folder or URL, or @ for TORPOR_STORE.")
 @output.json_flag
-def command() -> None:
+def command(store: str | None) -> None:
     """List the images."""
+    if store is not None:
+        _of_store(store)
+        return
     images = [image.summary() for image in api.images()]
     rows = [
         (
@@ -25,3 +29,21 @@ def command() -> None:
         for image in images
     ]
     output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created"), rows))
+
+
+def _of_store(store: str) -> None:
+    with api.open_store(store) as opened:
+        images = [image.summary() for image in opened.images()]
+    rows = [
+        (
+            image["name"],
+            image["id"][:12],
+            image["job"],
+            output.size(image["gpu_bytes"]),
+            output.size(image["cpu_bytes"]),
+            image["created"],
+            " ".join(image["tags"]) or "-",
+        )
+        for image in images
+    ]
+    output.result(images, output.table(("name", "id", "job", "gpu", "cpu", "created", "tags"), rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import click
@@ -10,6 +11,26 @@ from torpor.errors import UsageError
 
 job_name = click.argument("job")
 image_name = click.argument("image")
+store = click.option("--store", metavar="STORE", help="A store's folder or URL.  [default: TORPOR_STORE]")
+
+
+def _limited(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Every store that the verb opens finds it there; what makes no sense is refused before anything is done."""
+    if value is not None:
+        from torpor.store.limit import parse_rate
+
+        parse_rate(value)
+        os.environ["TORPOR_LIMIT"] = value
+    return value
+
+
+limit = click.option(
+    "--limit",
+    metavar="RATE",
+    expose_value=False,
+    callback=_limited,
+    help="Bytes per second into stores, and out of them, as 200MB/s.  [default: TORPOR_LIMIT]",
+)
 timeout = click.option(
     "--timeout",
     type=click.FloatRange(min=0.1),

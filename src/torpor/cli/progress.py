@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from torpor.cli import output
-from torpor.keeper.messages import Progress
+from torpor.keeper.messages import CANCEL, Progress
 
 QUIET_SECONDS = 0.5
 LINE_SECONDS = 2.0
@@ -33,6 +33,9 @@ class Report:
         self.phases: dict[str, float] = {}
 
     def __call__(self, event: Progress) -> None:
+        if event.phase == CANCEL:
+            output.note(f"{self._label}: cancelling; Ctrl-C again leaves that to the keeper")
+            return
         if event.event == "end":
             self.phases[event.phase] = event.seconds
         if output.as_json or time.monotonic() - self._begun < QUIET_SECONDS:

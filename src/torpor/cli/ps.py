@@ -14,6 +14,7 @@ from torpor.cli import output
 @output.json_flag
 def command() -> None:
     """List the jobs."""
+    api.recover()
     jobs = api.jobs()
     now = time.time()
     rows = [

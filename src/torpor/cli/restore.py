@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from torpor import api
 from torpor.cli import output, progress
-from torpor.cli.options import image_name, pairs
+from torpor.cli.options import image_name, limit, pairs
 
 
 @click.command("restore")
@@ -14,16 +16,18 @@ from torpor.cli.options import image_name, pairs
 @click.option("--name", help="Name of the woken job.  [default: the old one, where it is free]")
 @click.option("--gpu-map", multiple=True, metavar="OLD=NEW", help="Put GPU OLD's part onto GPU NEW.")
 @click.option("--detach/--attach", default=True, show_default=True, help="Return at once, or stay with the job.")
+@limit
 @output.json_flag
 def command(image: str, name: str | None, gpu_map: tuple[str, ...], detach: bool) -> int:
     """Wake a job from an image; the image stays as it is."""
     mapping = pairs(gpu_map, "--gpu-map", "OLD=NEW")
-    source = api.open_image(image)
+    source = api.find(image)
     with progress.shown(f"restore {source.name}") as report:
         job = api.restore(source, name=name, gpu_map=mapping, progress=report)
-    manifest = source.manifest
-    figures = progress.figures(report.elapsed, manifest.gpu_bytes, manifest.cpu_bytes, report.phases)
-    data = {"job": job.name, "image": source.name, "path": str(source.path), **figures.data}
+    facts = source.summary()
+    figures = progress.figures(report.elapsed, facts["gpu_bytes"], facts["cpu_bytes"], report.phases)
+    place: dict[str, Any] = {key: facts[key] for key in ("path", "store", "id") if key in facts}
+    data = {"job": job.name, "image": source.name, **place, **figures.data}
     if detach or output.as_json:
         output.result(data, f"{source.name} → {job.name}\n  {figures.text}")
     if detach:

@@ -1,4 +1,4 @@
-"""`torpor rm`: forget an ended job, or delete an image."""
+"""`torpor rm`: forget an ended job, or delete an image, here or in a store."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ def command(names: tuple[str, ...], kind: str | None) -> None:
     targets = [_find(name, kind) for name in names]
     for target in targets:
         target.remove()
-    removed = [{"name": target.name, "kind": type(target).__name__.lower()} for target in targets]
+    removed = [{"name": target.name, "kind": "job" if isinstance(target, api.Job) else "image"} for target in targets]
     output.result({"removed": removed}, "\n".join(f"removed {one['kind']} {one['name']}" for one in removed))
 
 
-def _find(name: str, kind: str | None) -> api.Job | api.Image:
-    found: list[api.Job | api.Image] = []
-    if kind != "image" and "/" not in name:
+def _find(name: str, kind: str | None) -> api.Job | api.Image | api.ImageInStore:
+    found: list[api.Job | api.Image | api.ImageInStore] = []
+    if kind != "image" and "/" not in name and "@" not in name:
         found += [job for job in api.jobs() if job.name == name]
     if kind != "job":
         try:
-            found.append(api.open_image(name))
+            found.append(api.find(name))
         except NotFound:
-            pass
+            if "@" in name:
+                raise
     if not found:
         raise NotFound(f"no {kind or 'job or image'} named {name!r}", hint="`torpor ps` and `torpor images` list them")
     if len(found) > 1:

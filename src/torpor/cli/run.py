@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 import click
 
 from torpor import api
 from torpor.cli import output
 from torpor.cli.options import pairs
+from torpor.process import terminal
 from torpor.process.namespace import CannotExec
 
 
@@ -18,15 +20,45 @@ from torpor.process.namespace import CannotExec
 @click.option("--gpu", metavar="I,…|sim", help="GPUs to use, or sim for the software GPU.")
 @click.option("-d", "--detach", is_flag=True, help="Return at once.")
 @click.option("--no-arena", is_flag=True, help="Leave device memory to the driver; checkpoints take longer.")
+@click.option(
+    "--managed",
+    type=click.Choice(["driver", "host"]),
+    default="driver",
+    help="Who backs managed memory: the driver (cannot be saved), or pinned host memory.",
+)
+@click.option(
+    "--vm",
+    type=click.Choice(["off", "answers", "defer", "full"]),
+    default="off",
+    help="What is done with driver calls: known answers given; work handed in by another thread; launches merged, too.",
+)
 @click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the program.")
 @output.json_flag
 def command(
-    argv: tuple[str, ...], name: str | None, gpu: str | None, detach: bool, no_arena: bool, env: tuple[str, ...]
+    argv: tuple[str, ...],
+    name: str | None,
+    gpu: str | None,
+    detach: bool,
+    no_arena: bool,
+    managed: Literal["driver", "host"],
+    vm: Literal["off", "answers", "defer", "full"],
+    env: tuple[str, ...],
 ) -> int:
     """Start a program as a job. Without --detach this behaves like the program itself, exit code included."""
     extra = pairs(env, "--env", "K=V")
+    place = None if detach or output.as_json else terminal.ours()
     try:
-        job = api.run(argv, name=name, gpu=gpu, detach=detach, arena=not no_arena, env=extra)
+        job = api.run(
+            argv,
+            name=name,
+            gpu=gpu,
+            detach=detach,
+            arena=not no_arena,
+            managed=managed,
+            vm=vm,
+            env=extra,
+            terminal=place,
+        )
     except CannotExec as error:
         output.failure(error)
         return error.exit_code

@@ -20,7 +20,7 @@ BLOCKS_SHOWN = 16
 @output.json_flag
 def command(image: str, verify: bool, every: bool) -> None:
     """Decode an image: job, host, driver, processes, blocks, files, phases."""
-    source = api.open_image(image)
+    source = api.find(image)
     if verify:
         source.verify()
     data = source.show()
@@ -47,6 +47,8 @@ def text(data: dict[str, Any], every: bool) -> str:
     for process in data["processes"]:
         lines += _process(process, every)
     lines += _files(data, every)
+    if "streams" in data:
+        lines += _streams(data)
     if data["phases"]:
         lines.append("phases")
         lines += [f"  {name:<20} {seconds * 1000:9.1f} ms" for name, seconds in data["phases"].items()]
@@ -82,4 +84,18 @@ def _files(data: dict[str, Any], every: bool) -> list[str]:
     return lines + [
         f"  {folder:<10} {sums['files']:5} files  {output.size(sums['bytes']):>10}"
         for folder, sums in data["folders"].items()
+    ]
+
+
+def _streams(data: dict[str, Any]) -> list[str]:
+    kinds = {kind: [one for one in data["streams"] if one["kind"] == kind] for kind in ("block", "pages", "file")}
+    return [
+        f"store      {data['store']}",
+        f"id         {data['id']}",
+        f"tags       {' '.join(data['tags']) or '-'}",
+        f"chunks     {data['chunks']} of {output.size(data['chunk'])}, {data['distinct']} distinct",
+        *[
+            f"  {kind:<10} {len(streams):5} streams  {output.size(sum(one['size'] for one in streams)):>10}"
+            for kind, streams in kinds.items()
+        ],
     ]

@@ -17,6 +17,7 @@ from torpor.records import JobState
 @output.json_flag
 def command(job: str, timeout: float | None) -> int:
     """Wait for a job to end and exit as it did (128 + n after signal n, 75 when it was put into an image)."""
+    api.recover()
     target = api.job(job)
     if not target.wait(timeout):
         raise WrongState(f"{job} has not ended after {timeout:g} s", hint="the job runs on")
@@ -25,4 +26,9 @@ def command(job: str, timeout: float | None) -> int:
         raise WrongState(f"{job} is gone and nobody saw how it ended", hint=f"`torpor logs {job}` may tell")
     if output.as_json:
         output.result(target.to_dict(), "")
-    return AWAY if state is JobState.ASLEEP else target.exit_code or 0
+    if state is JobState.ASLEEP:
+        from torpor.cli.foreground import say_where
+
+        say_where(target)
+        return AWAY
+    return target.exit_code or 0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
+
+from torpor.image import hashing
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 SEGMENT = 64 << 20
 """Bytes of a full `gpu/NNNN.seg`: enough that a copy runs at the link's speed, few enough to pipeline."""
+
+FIRST_HANDLE = 1 << 62
+"""No address is that high: a block from here on is memory that the program maps itself, by its handle."""
 
 Extent = tuple[int, int, int]
 """Segment index, offset in it, length."""
@@ -21,6 +27,7 @@ class JobFacts(msgspec.Struct, kw_only=True):
     cwd: str
     env: dict[str, str] = {}
     arena: bool = True
+    interposed: bool = True
 
 
 class HostFacts(msgspec.Struct, kw_only=True):
@@ -49,7 +56,10 @@ class DeviceFacts(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Block(msgspec.Struct, kw_only=True):
-    """A block of device memory; the lengths of its extents, in order, add up to `size`."""
+    """A block of device memory; the lengths of its extents, in order, add up to `size`.
+
+    `address` is a handle from FIRST_HANDLE on.
+    """
 
     address: int
     size: int
@@ -57,20 +67,37 @@ class Block(msgspec.Struct, kw_only=True):
     extents: list[Extent] = []
 
 
+class SharedBlock(msgspec.Struct, kw_only=True):
+    """Memory that a process shares: the bytes are those of the block `owner`, given as (pid, address)."""
+
+    address: int
+    size: int
+    device: int
+    owner: tuple[int, int]
+
+
 class ProcessEntry(msgspec.Struct, kw_only=True):
-    """A process with driver state, by its pid as the job sees it."""
+    """A process with driver state, by its pid as the job sees it. One that is not `interposed` has no blocks."""
 
     pid: int
     devices: list[DeviceFacts]
     blocks: list[Block]
+    shared: list[SharedBlock] = []
+    interposed: bool = True
 
 
 class FileEntry(msgspec.Struct, kw_only=True, frozen=True):
-    """A file of the image by its path from the image's folder; `hash` as `blake3:<64 hex digits>`, or None."""
+    """A file of the image by its path from the image's folder; `hash` as `blake3:<64 hex digits>`, or None.
+
+    One without has a `sample` in the same form (`hashing.sample_of_bytes`) and the time at which it was `modified`, in
+    nanoseconds since the epoch; images of older versions may have neither.
+    """
 
     path: str
     size: int
     hash: str | None = None
+    sample: str | None = None
+    modified: int | None = None
 
 
 class Manifest(msgspec.Struct, kw_only=True):
@@ -89,6 +116,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     gpu_bytes: int
     cpu_bytes: int
     phases: dict[str, float] = {}
+    checksum: str | None = None
 
     def segments(self) -> list[FileEntry]:
         """The files of GPU bytes in the order of their indices."""
@@ -100,5 +128,22 @@ def segment_name(index: int) -> str:
     return f"gpu/{index:04d}.seg"
 
 
+_CHECKSUM = re.compile(rb'"checksum": "(blake3:[0-9a-f]{64})"')
+_BLANK = "blake3:" + "0" * 64
+
+
 def encode(manifest: Manifest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+    """The manifest's file. Its checksum is of these very bytes, with zeros in the place of the checksum's digits."""
+    manifest.checksum = _BLANK
+    data = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+    manifest.checksum = hashing.of_bytes(data)
+    return data.replace(_BLANK.encode(), manifest.checksum.encode(), 1)
+
+
+def is_intact(data: bytes) -> bool:
+    """Whether a manifest's file is as it was written; one without a checksum (of an older version) counts as such."""
+    found = list(_CHECKSUM.finditer(data))
+    if not found:
+        return b'"checksum"' not in data
+    start, end = found[-1].span(1)
+    return hashing.of_bytes(data[:start] + _BLANK.encode() + data[end:]) == found[-1][1].decode()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Container, Iterable
 from pathlib import Path
 
-from torpor.errors import UsageError
+from torpor.errors import StepFailed, UsageError
 from torpor.image import hashing, manifest
 from torpor.image.manifest import FileEntry, Manifest
 from torpor.image.reader import may_lack_hash
@@ -29,10 +30,16 @@ class ImageWriter:
         self.gpu = self.partial / "gpu"
         for folder in (self.cpu, self.gpu, self.partial / "native"):
             folder.mkdir(mode=0o700)
+        self._written: set[str] = set()
 
     def add_native(self, source: Path) -> None:
-        """Copy the job's libraries."""
-        shutil.copytree(source, self.partial / "native", dirs_exist_ok=True)
+        """Copy the job's libraries. Raises the first OSError as it is: `copytree` would collect them, numbers lost."""
+        for folder, folders, names in os.walk(source):
+            target = self.partial / "native" / Path(folder).relative_to(source)
+            for name in folders:
+                (target / name).mkdir(exist_ok=True)
+            for name in names:
+                shutil.copy2(Path(folder) / name, target / name)
 
     def add_log(self, source: Path) -> None:
         """Copy the job's output so far."""
@@ -42,19 +49,56 @@ class ImageWriter:
         else:
             target.touch()
 
-    def list_files(self, known: dict[str, FileEntry]) -> list[FileEntry]:
-        """Entries of all files: those in `known` (by path) as given, the others measured and hashed now."""
+    def note_written(self, pids: Iterable[int]) -> None:
+        """Everything but the GPU's bytes is there by now, and must still be there at the end. StepFailed when a file
+        is missing that every dump of processes with these ids has."""
+        found = self._find()
+        wanted = [f"cpu/{name}.img" for name in ("inventory", "pstree", "files")]
+        wanted += [f"cpu/{name}-{pid}.img" for pid in pids for name in ("core", "mm", "pagemap")]
+        self._must_have(wanted, found)
+        self._written = set(found)
+
+    def _find(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
         for folder, _folders, names in os.walk(self.partial):
             for name in names:
                 file = Path(folder) / name
                 found[file.relative_to(self.partial).as_posix()] = file
+        return found
+
+    def _must_have(self, names: Iterable[str], found: Container[str]) -> None:
+        for name in names:
+            if name not in found:
+                raise StepFailed(
+                    step="commit",
+                    reason=f"{self.partial / name} has been removed while the image was written",
+                    hint="let nobody clean up folders that end in .partial meanwhile",
+                )
+
+    def list_files(self, known: dict[str, FileEntry]) -> list[FileEntry]:
+        """Entries of all files: those in `known` (by path) as given, the others measured and hashed now. StepFailed
+        when one of them, or of those that were noted as written, is not there any more."""
+        found = self._find()
+        self._must_have([*known, *sorted(self._written)], found)
         to_hash = [f for rel, f in found.items() if rel not in known and not may_lack_hash(self.tier, rel)]
         digests = hashing.of_files(to_hash)
-        return [
-            known.get(rel) or FileEntry(path=rel, size=file.stat().st_size, hash=digests.get(file))
-            for rel, file in sorted(found.items())
-        ]
+        entries = []
+        for rel, file in sorted(found.items()):
+            digest = digests.get(file)
+            if rel in known:
+                entries.append(known[rel])
+            elif digest is not None:
+                entries.append(FileEntry(path=rel, size=file.stat().st_size, hash=digest))
+            else:
+                sample, status = hashing.sample_of_file(file), file.stat()
+                entries.append(FileEntry(path=rel, size=status.st_size, sample=sample, modified=status.st_mtime_ns))
+        return entries
+
+    def list_unhashed(self) -> list[FileEntry]:
+        """All files with nothing but their sizes. StepFailed when one that was noted as written is not there."""
+        found = self._find()
+        self._must_have(sorted(self._written), found)
+        return [FileEntry(path=rel, size=file.stat().st_size) for rel, file in sorted(found.items())]
 
     def sync(self) -> None:
         """Bring everything written so far to the disk; nothing to do for files in memory."""

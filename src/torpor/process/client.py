@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -134,6 +135,15 @@ class SupervisorClient:
         """Kill what is left of the job; the supervisor ends."""
         self._ask({"op": "shutdown"})
 
+    def end(self) -> None:
+        """As `shutdown`, and wait until the supervisor has ended; TimeoutError when it does not within the timeout."""
+        self.shutdown()
+        try:
+            while wire.receive(self._sock)[0]:
+                pass
+        except ConnectionResetError:
+            return
+
     def attach(self) -> Attachment:
         """Turn this connection into the job's streams; the client itself is of no more use."""
         self._ask({"op": "attach"})
@@ -174,13 +184,17 @@ class Attachment:
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def read(self) -> tuple[Literal["o", "e"], bytes] | End | None:
-        """The next piece of output ("o") or error output ("e"), the job's end, or None when the supervisor died."""
+    def read(self) -> tuple[Literal["o", "e", "t"], bytes] | End | None:
+        """The next piece of output ("o") or error output ("e"), the job's end, or None when the supervisor died.
+
+        A terminal's output is "o" where standard output is on it, else "e", or "t" where that is not, either.
+        """
         while True:
             try:
                 packet = self._sock.recv(wire.MAX_PACKET)
             except ConnectionResetError:
-                return None
+                # Told once, and before what is still queued: the supervisor left without reading our last input.
+                continue
             match packet[:1]:
                 case b"":
                     return None
@@ -188,12 +202,14 @@ class Attachment:
                     return "o", packet[1:]
                 case b"e":
                     return "e", packet[1:]
+                case b"t":
+                    return "t", packet[1:]
                 case b"x":
                     said = json.loads(packet[1:])
                     self.end = End(**{name: said[name] for name in End.__dataclass_fields__})
                     return self.end
 
-    def __iter__(self) -> Iterator[tuple[Literal["o", "e"], bytes]]:
+    def __iter__(self) -> Iterator[tuple[Literal["o", "e", "t"], bytes]]:
         """Pieces of output up to the job's end, which is then in `end` (None: the supervisor died)."""
         while True:
             piece = self.read()
@@ -210,9 +226,17 @@ class Attachment:
         """The end of the job's input."""
         self._sock.send(b"i")
 
+    def resize(self, rows: int, columns: int) -> None:
+        """The window in front of a job on a terminal has this size now; the job is told by SIGWINCH."""
+        self._sock.send(b"w" + struct.pack("<HH", rows, columns))
+
     def close_output(self, which: Literal["o", "e"]) -> None:
         """Nobody reads that output any more: the job's next write to it fails as to any pipe without a reader."""
         self._sock.send(b"c" + which.encode())
+
+    def leave(self) -> None:
+        """End the reading of another thread: for it the job's streams are over, and the job runs on."""
+        self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Leave the job to itself."""

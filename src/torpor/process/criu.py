@@ -17,7 +17,7 @@ from typing import Literal
 
 from torpor import paths
 from torpor.errors import CriuMissing, StepFailed, TorporError
-from torpor.process import tree, wire
+from torpor.process import abstract_names, sessions, tree, wire
 from torpor.process.client import SupervisorClient
 from torpor.process.criu_images import pipe_contents
 from torpor.process.criu_log import failure
@@ -131,8 +131,19 @@ class Dump:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, images: str | os.PathLike[str], leave_running: bool = False) -> None:
-        """Start to dump the job into the existing, empty folder `images`. Raises WrongState, TorporError."""
+    def start(
+        self,
+        images: str | os.PathLike[str],
+        leave_running: bool = False,
+        *,
+        stdio: Mapping[str, str | None] | None = None,
+        foreign_session: bool = False,
+    ) -> None:
+        """Start to dump the job into the existing, empty folder `images`. Raises WrongState, TorporError.
+
+        `stdio` are the keys of its standard streams, by default what the supervisor says. The job may belong to a
+        session that is led from outside only with `foreign_session`.
+        """
         work = _work_dir(self.job_dir)
         for name in ("written", "verdict"):
             (work / name).unlink(missing_ok=True)
@@ -143,12 +154,27 @@ class Dump:
         log = self._log()
         log.unlink(missing_ok=True)
         self._client = SupervisorClient(self.job_dir)
-        root = self._client.info().root
-        argv = [*self.criu.argv, "dump", *_COMMON, "--network-lock", "skip", "-t", str(root)]
+        info = self._client.info()
+        root = info.root
+        argv = [
+            *self.criu.argv,
+            "dump",
+            *_COMMON,
+            "--network-lock",
+            "skip",
+            "--tcp-established",
+            "--link-remap",
+            "-t",
+            str(root),
+        ]
         # By descriptor: the file system may have been mounted after the job began, and not show in its namespace.
         argv += ["-D", "/proc/self/fd/{images}", "-W", str(work), "-o", log.name, "--action-script", str(script)]
         if leave_running:
             argv.append("--leave-running")
+        if foreign_session:
+            argv.append("--shell-job")
+        for key in {key for key in (stdio or info.stdio).values() if key and key.startswith("tty[")}:
+            argv += ["--external", key]
         self._written = os.open(work / "written", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._verdict = os.open(work / "verdict", os.O_RDWR | os.O_CLOEXEC)
         folder = os.open(images, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -270,18 +296,32 @@ def restore(
     work = _work_dir(Path(job_dir))
     log = work / "restore.log"
     log.unlink(missing_ok=True)
-    argv = [*criu.argv, "restore", *_COMMON, "--restore-detached"]
-    argv += ["-D", os.path.abspath(images), "-W", str(work), "-o", log.name]
-    stdin_key = stdio.get("stdin")
+    argv = [*criu.argv, "restore", *_COMMON, "--restore-detached", "--restore-sibling", "--tcp-established"]
+    terminal = [name for name, key in stdio.items() if key and key.startswith("tty[")]
+    stdin_key = None if "stdin" in terminal else stdio.get("stdin")
     stdin: Literal["null", "pipe"] = "pipe" if stdin_key else "null"
-    unread = pipe_contents(Path(images), stdin_key) if stdin_key else b""
+    try:
+        unread = pipe_contents(Path(images), stdin_key) if stdin_key else b""
+        taken = sessions.identifiers(Path(images))
+        source = abstract_names.free(Path(images), work)
+    except TorporError as error:
+        raise StepFailed(step="criu restore", reason=error.message, hint=error.hint) from error
+    argv += ["-D", os.path.abspath(source), "-W", str(work), "-o", log.name]
     spec = Spec(
         mode="restore",
         job_dir=os.path.abspath(job_dir),
         namespaces=namespaces,
         stdin=stdin,
+        terminal=terminal,
         await_client=await_client,
-        restore=RestoreSpec(argv, root, dict(stdio), last_pid, unread_input=unread.decode("latin-1")),
+        restore=RestoreSpec(
+            argv,
+            root,
+            dict(stdio),
+            max(last_pid, *taken),
+            criu_pid=sessions.room(taken),
+            unread_input=unread.decode("latin-1"),
+        ),
     )
     began = time.monotonic()
     try:

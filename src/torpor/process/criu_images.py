@@ -6,10 +6,10 @@ The numbers of files and fields are those of CRIU's protobuf definitions. Nothin
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from torpor.errors import TorporError
+from torpor.errors import ImageDamaged, TorporError
 
 MAGIC = 0x54564319
 _PIPES_DATA = 0x56453709
@@ -32,7 +32,7 @@ def pipe_contents(folder: Path, key: str) -> bytes:
         pipe = fields(entry)
         size = number(pipe, 2)
         if at + size > len(data):
-            raise TorporError(f"{path.name} is short")
+            raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
         if number(pipe, 1) == wanted:
             return data[at : at + size]
         at += size
@@ -64,9 +64,50 @@ def fields(message: bytes) -> Fields:
     return dict(_walk(message))
 
 
+def rewritten(message: bytes, changes: Mapping[int, int | bytes]) -> bytes:
+    """The message with other values for some of its fields, and those it lacks. No field may be of fixed width."""
+    out, left = bytearray(), dict(changes)
+    for field, value in _walk(message):
+        left.pop(field, None)
+        out += encoded_field(field, changes.get(field, value))
+    for field, value in left.items():
+        out += encoded_field(field, value)
+    return bytes(out)
+
+
+def encoded_field(field: int, value: int | bytes) -> bytes:
+    """One field of a message as protobuf has it."""
+    if isinstance(value, int):
+        return write_varint(field << 3) + write_varint(value)
+    return write_varint(field << 3 | 2) + write_varint(len(value)) + value
+
+
+def write_entries(path: Path, magic: int, messages: Iterable[bytes]) -> None:
+    """Replace a CRIU image file by these entries."""
+    out = bytearray(struct.pack("<II", MAGIC, magic))
+    for message in messages:
+        out += struct.pack("<I", len(message)) + message
+    path.write_bytes(out)
+
+
+def write_varint(value: int) -> bytes:
+    """A number as protobuf has it."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def repeated(message: bytes, wanted: int) -> list[bytes]:
     """All values of a field that holds messages."""
     return [value for field, value in _walk(message) if field == wanted and isinstance(value, bytes)]
+
+
+def numbers(message: bytes) -> list[tuple[int, int]]:
+    """The fields that are numbers, in order, with all values of repeated ones."""
+    return [(field, value) for field, value in _walk(message) if isinstance(value, int)]
 
 
 def _begin(path: Path, data: bytes, magic: int) -> int:
@@ -77,11 +118,11 @@ def _begin(path: Path, data: bytes, magic: int) -> int:
 
 def _message(path: Path, data: bytes, at: int) -> tuple[bytes, int]:
     if at + 4 > len(data):
-        raise TorporError(f"{path.name} is short")
+        raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
     (length,) = struct.unpack_from("<I", data, at)
     end = at + 4 + length
     if end > len(data):
-        raise TorporError(f"{path.name} is short")
+        raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
     return data[at + 4 : end], end
 
 

@@ -29,15 +29,17 @@ class RestoreSpec:
     """How to bring a job back.
 
     `argv` runs `criu restore`; `root` is the pid of the job's root as the job sees it; `inherit` gives CRIU's key of
-    the pipe (`pipe:[inode]`) for each of `stdin`, `stdout`, `stderr`, or None. No pid up to `last_pid` is given to a
-    new process of the job. `unread_input` (bytes as Latin-1) goes into the new standard input before all else. After
-    `timeout` seconds the restore counts as failed.
+    the pipe (`pipe:[inode]`) or terminal (`tty[rdev:dev]`) for each of `stdin`, `stdout`, `stderr`, or None. No pid up
+    to `last_pid` is given to a new process of the job, and CRIU itself runs with pids after `criu_pid`. `unread_input`
+    (bytes as Latin-1) goes into the new standard input before all else. After `timeout` seconds the restore counts as
+    failed.
     """
 
     argv: list[str]
     root: int
     inherit: dict[str, str | None] = field(default_factory=dict)
     last_pid: int = 0
+    criu_pid: int = 0
     unread_input: str = ""
     timeout: float = 600.0
 
@@ -46,20 +48,27 @@ class RestoreSpec:
 class Spec:
     """What a supervisor is to do.
 
-    `stdin` is "null" or "pipe" (fed by attached clients). With `await_client` the job's output waits up to 10 s for a
-    first client, which so misses none of it. Without `namespaces` the job shares the host's process ids and mounts.
-    `env` is the whole environment; the supervisor adds nothing to it.
+    `stdin` is "null" or "pipe" (fed by attached clients); the streams named in `terminal` are a terminal that the job
+    controls and clients are in front of, with these `attributes` and `window` at first (`terminal.Terminal`). With
+    `await_client` the job's output waits up to 10 s for a first client, which so misses none of it. Without
+    `namespaces` the job shares the host's process ids and mounts. `env` is the whole environment; the supervisor adds
+    nothing to it. With the mode "adopt" the job is the process `adopt` of the host, which is nobody's child here and is
+    left alone when the supervisor ends.
     """
 
-    mode: Literal["run", "restore"]
+    mode: Literal["run", "restore", "adopt"]
     job_dir: str
     argv: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     cwd: str = "/"
     namespaces: bool = True
     stdin: Literal["null", "pipe"] = "null"
+    terminal: list[str] = field(default_factory=list)
+    attributes: list[Any] = field(default_factory=list)
+    window: list[int] = field(default_factory=list)
     await_client: bool = False
     restore: RestoreSpec | None = None
+    adopt: int = 0
 
 
 class CannotExec(NotFound):

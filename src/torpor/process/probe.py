@@ -24,6 +24,9 @@ CAPABILITIES = {
 }
 """Name: (number, what Torpor or CRIU needs it for). docs/design/criu.md says which were found needed, and how."""
 
+NEEDED_TO_RESTORE = frozenset({"CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_CHROOT", "CAP_SYS_TIME", "CAP_NET_ADMIN"})
+"""Those of CAPABILITIES without which no job can be restored, whoever it belongs to."""
+
 FEATURES = {
     "clone3_set_tid": "restored processes get their old ids",
     "get_rseq_conf": "programs built for a recent C library can be saved",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
+import termios
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +32,19 @@ def program(
     stdio: Sequence[int],
     files: tuple[int, int],
     umask: int,
+    terminal: bool = False,
 ) -> int:
     """Start the job's root in a session of its own and return its pid. Raises ExecFailed, OSError.
 
-    `stdio` are the three descriptors it gets, `files` its limits of open files (the supervisor raised its own).
+    `stdio` are the three descriptors it gets, `files` its limits of open files (the supervisor raised its own). With
+    `terminal` one of the three is a terminal, which becomes the session's.
     """
 
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, files)
         os.umask(umask)
+        if terminal:
+            fcntl.ioctl(next(fd for fd in range(3) if os.isatty(fd)), termios.TIOCSCTTY, 0)
         try:
             os.chdir(cwd)
         except OSError as error:

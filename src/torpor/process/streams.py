@@ -1,10 +1,13 @@
-"""The job's standard streams: its pipes, its log, and the clients that are attached to it."""
+"""The job's standard streams: its pipes or its terminal, its log, and the clients that are attached to it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import struct
+import termios
 from collections import deque
 from functools import partial
 
@@ -12,6 +15,7 @@ from torpor.process.loop import READ, WRITE, Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 _PIECE = 32 * 1024
@@ -37,11 +41,12 @@ class Client:
 class Streams:
     """Makes the pipes, then pumps: output to the log and to clients, clients' input to the job.
 
-    `stdin` is "null" or "pipe". With `await_client` the output stays in its pipes until somebody attached, so that a
-    client sees all of it.
+    `stdin` is "null" or "pipe"; the streams named in `on_terminal` are the job's end of a terminal instead, whose
+    output counts as standard output or, where that is not on it, as error output or as the terminal's own (`t`: echo).
+    With `await_client` the output stays in its pipes until somebody attached, so that a client sees all of it.
     """
 
-    def __init__(self, loop: Loop, log: int, stdin: str, await_client: bool) -> None:
+    def __init__(self, loop: Loop, log: int, stdin: str, await_client: bool, on_terminal: Sequence[str] = ()) -> None:
         self._loop = loop
         self._log = log
         self._clients: list[Client] = []
@@ -52,17 +57,47 @@ class Streams:
         self.awaiting = await_client
         self.job_ends: dict[str, int] = {}
         self.keys: dict[str, str | None] = {"stdin": None}
+        self._terminal: int | None = None
+        if on_terminal:
+            self._make_terminal(on_terminal)
         for name, tag in (("stdout", b"o"), ("stderr", b"e")):
+            if name in on_terminal:
+                continue
             ours, self.job_ends[name] = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(ours, False)
             self._outputs[tag] = ours
             self.keys[name] = f"pipe:[{os.fstat(ours).st_ino}]"
+        if "stdin" in on_terminal:
+            return
         if stdin == "pipe":
             self.job_ends["stdin"], self._input = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(self._input, False)
             self.keys["stdin"] = f"pipe:[{os.fstat(self._input).st_ino}]"
         else:
             self.job_ends["stdin"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _make_terminal(self, names: Sequence[str]) -> None:
+        ours, theirs = os.openpty()
+        os.set_blocking(ours, False)
+        status = os.fstat(theirs)
+        for name in names:
+            self.job_ends[name] = os.dup(theirs)
+            self.keys[name] = f"tty[{status.st_rdev:x}:{status.st_dev:x}]"
+        os.close(theirs)
+        tag = b"o" if "stdout" in names else b"e" if "stderr" in names else b"t"
+        self._terminal = self._outputs[tag] = ours
+        if "stdin" in names:
+            self._input = os.dup(ours)
+
+    def shape_terminal(self, attributes: Sequence[Any], window: Sequence[int]) -> None:
+        """Give the job's terminal, if there is one, these attributes of `termios` and this size (rows, columns)."""
+        if self._terminal is None:
+            return
+        if attributes:
+            *flags, characters = attributes
+            termios.tcsetattr(self._terminal, termios.TCSANOW, [*flags, [bytes([one]) for one in characters]])
+        if window and all(window):
+            self._resize(struct.pack("<HH", *window))
 
     def start(self) -> None:
         """The job has its ends of the pipes: let go of them here, and pump."""
@@ -136,10 +171,10 @@ class Streams:
             data = os.read(fd, _PIECE)
         except BlockingIOError:
             return False
+        except OSError:
+            data = b""  # a terminal that nobody in the job has open any more
         if not data:
-            self._loop.forget(fd)
-            os.close(fd)
-            del self._outputs[tag]
+            self._let_go(tag, fd)
             return False
         try:
             rest = memoryview(data)
@@ -194,6 +229,8 @@ class Streams:
                 self._take_input(packet[1:])
             elif packet[:1] == b"c":
                 self._close_output(packet[1:])
+            elif packet[:1] == b"w":
+                self._resize(packet[1:])
         elif events & ~WRITE:
             self._drop(client)
             return
@@ -226,16 +263,30 @@ class Streams:
 
     def _close_output(self, tag: bytes) -> None:
         """Nobody will read that output any more: let the job's next write to it fail, as it would without us."""
-        fd = self._outputs.pop(tag, None)
+        fd = self._outputs.get(tag)
         if fd is not None:
-            self._loop.forget(fd)
-            os.close(fd)
+            self._let_go(tag, fd)
+
+    def _let_go(self, tag: bytes, fd: int) -> None:
+        self._loop.forget(fd)
+        os.close(fd)
+        del self._outputs[tag]
+        if fd == self._terminal:
+            self._terminal = None
+
+    def _resize(self, size: bytes) -> None:
+        """The client's window has changed: rows and columns, 16 bits each. The kernel tells the job."""
+        if self._terminal is not None and len(size) == 4:
+            rows, columns = struct.unpack("<HH", size)
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def _take_input(self, data: bytes) -> None:
         if self._input is None or self._input_ends:
             return
         if data:
             self._pending += data
+        elif (self.keys["stdin"] or "").startswith("tty"):
+            self._pending += b"\x04"  # what a person types to end the input
         else:
             self._input_ends = True
         self._feed()

@@ -55,17 +55,16 @@ class Supervisor:
         self._closing = False
         self._childless = False
         self._root_status: int | None = None
+        self._checkpointed = False
         self._signals = signal_events([signal.SIGCHLD, signal.SIGTERM, signal.SIGINT])
         self.loop.watch(self._signals, READ, lambda _events: self._on_signals())
         log = os.open(f"{self.job_dir}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.streams = Streams(self.loop, log, spec["stdin"], spec["await_client"])
+        self.streams = Streams(self.loop, log, spec["stdin"], spec["await_client"], spec["terminal"])
+        self.streams.shape_terminal(spec["attributes"], spec["window"])
         self.requests = Requests(self, wire.listen(self.job_dir))
 
     def run(self) -> None:
-        if self.spec["mode"] == "restore":
-            self._restore()
-        else:
-            self._start()
+        {"restore": self._restore, "adopt": self._adopt, "run": self._start}[self.spec["mode"]]()
         while not self._done():
             self.loop.turn()
         self.requests.close()
@@ -75,7 +74,9 @@ class Supervisor:
         spec, ends = self.spec, self.streams.job_ends
         stdio = [ends[name] for name in ("stdin", "stdout", "stderr")]
         try:
-            pid = spawn.program(spec["argv"], spec["env"], spec["cwd"], stdio, self._files, self._umask)
+            pid = spawn.program(
+                spec["argv"], spec["env"], spec["cwd"], stdio, self._files, self._umask, bool(spec["terminal"])
+            )
         except spawn.ExecFailed as error:
             self._fail("exec", error.message, exit_code=error.exit_code)
         self._alive(pid)
@@ -85,6 +86,8 @@ class Supervisor:
         inherit = {restore["inherit"][name]: fd for name, fd in ends.items() if restore["inherit"].get(name)}
         self.root = int(restore["root"])
         self.streams.put_back(restore["unread_input"].encode("latin-1"))
+        if restore["criu_pid"]:
+            self._set_last_pid(restore["criu_pid"])
         self.run_criu(restore["argv"], inherit, self._restored)
         self.loop.after(restore["timeout"], self._restore_late)
 
@@ -93,6 +96,26 @@ class Supervisor:
         if self.state == "starting":
             output = self.criu.output if self.criu else ""
             self._fail("criu", "criu restore did not end in time", output=output)
+
+    def _adopt(self) -> None:
+        pid = int(self.spec["adopt"])
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError as error:
+            self._fail("setup", f"process {pid} cannot be watched: {error.strerror}")
+        self.streams.keys = dict.fromkeys(self.streams.keys)  # whatever its streams are, they are not ours
+
+        def ended(_events: int) -> None:
+            self.loop.forget(handle)
+            os.close(handle)
+            self._reap()
+            # Its parent learns how it ended. If CRIU is at work it may have been CRIU: then its exit status tells.
+            self._root_status = signal.SIGKILL
+            if self.criu is None:
+                self._root_ended(signal.SIGKILL, self._checkpointed)
+
+        self.loop.watch(handle, READ, ended)
+        self._alive(pid)
 
     def _restored(self, run: CriuRun) -> None:
         if run.status != 0 or self.root is None:
@@ -106,7 +129,8 @@ class Supervisor:
         if self.state == "starting":
             self.state = "running"
         self.streams.start()
-        self._tell({"ready": True, "root": root})
+        if not self._tell({"ready": True, "root": root}) and self.spec["mode"] == "restore":
+            self._fail("criu", "whoever wanted the restore is gone")  # nobody is left to give the job its memory
         os.close(self._report)
         if self._root_status is not None:
             self._root_ended(self._root_status)
@@ -138,7 +162,7 @@ class Supervisor:
 
     def stop_gently(self) -> None:
         """End the job as its end of day: SIGTERM to its root, and the rest after a while."""
-        if self.root is not None and self.end is None:
+        if self.root is not None and self.end is None and not self.spec["adopt"]:
             os.kill(self.root, signal.SIGTERM)
             self.loop.after(_TERM_GRACE, self.shut_down)
         else:
@@ -165,6 +189,7 @@ class Supervisor:
             if self.criu is not None and pid == self.criu.pid:
                 run, self.criu = self.criu, None
                 run.finish(os.waitstatus_to_exitcode(status))
+                self._checkpointed = run.dumped_and_killed
                 if self._root_status is not None and self.end is None and self.state != "starting":
                     self._root_ended(self._root_status, checkpointed=run.dumped_and_killed)
             elif pid == self.root:
@@ -201,8 +226,8 @@ class Supervisor:
             with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:  # noqa: PTH123
                 file.write(str(pid))
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        tell(self._report, message)
+    def _tell(self, message: dict[str, Any]) -> bool:
+        return tell(self._report, message)
 
     def _fail(self, kind: str, message: str, **more: Any) -> NoReturn:
         """Report to the starter, and end with all there is in here."""
@@ -217,12 +242,13 @@ class Supervisor:
         os._exit(1)
 
 
-def tell(report: int, message: dict[str, Any]) -> None:
-    """One line to the starter, who may be gone."""
+def tell(report: int, message: dict[str, Any]) -> bool:
+    """One line to the starter; False when it is gone."""
     try:
         os.write(report, json.dumps(message).encode() + b"\n")
     except BrokenPipeError:
-        pass
+        return False
+    return True
 
 
 def _descendants(pid: int) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-_GPU_DEVICE = "/dev/nvidia"
+GPU_DEVICE = "/dev/nvidia"
 _SUPERVISOR_INSIDE = 1
 
 
@@ -59,12 +59,32 @@ def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tr
     for child in _children(supervisor):
         if child not in known:
             strays += _descend(child)
-    strays += [pid for pid in _same_namespace(supervisor) if pid not in known and pid not in strays]
+    for pid in _same_namespace(supervisor):
+        if pid not in known and pid not in strays:
+            # One that was started since the first look is not in it, and no stray.
+            (ordered if host_root is not None and _descends(pid, host_root) else strays).append(pid)
     return Tree(
         supervisor,
         tuple(found for pid in ordered if (found := _read(pid)) is not None),
         tuple(found for pid in strays if (found := _read(pid)) is not None),
     )
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        parent = _field(pid, "PPid")
+        if parent is None:
+            return True  # it has ended meanwhile, and is read as such
+        pid = int(parent)
+    return False
+
+
+def below(supervisor: int, root: int) -> Tree:
+    """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them."""
+    found = (_read(pid) for pid in _descend(root))
+    return Tree(supervisor, tuple(one for one in found if one is not None), ())
 
 
 def host_pid(supervisor: int, inner: int) -> int | None:
@@ -105,15 +125,15 @@ def frozen_by(pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> Path | None:
 
 def _read(pid: int) -> Process | None:
     try:
-        status = _status(pid)
-        if status["State"][0] in "ZX":
-            return None
+        facts = status(pid)
         threads = tuple(sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")))
+        if facts["State"][0] in "ZX" and len(threads) < 2:  # its first thread may have ended before the others
+            return None
         return Process(
             pid=pid,
-            inner=int(status["NSpid"].split()[-1]),
-            parent=int(status["PPid"]),
-            comm=status["Name"],
+            inner=int(facts["NSpid"].split()[-1]),
+            parent=int(facts["PPid"]),
+            comm=facts["Name"],
             threads=threads,
             uses_gpu=_uses_gpu(pid),
         )
@@ -121,17 +141,31 @@ def _read(pid: int) -> Process | None:
         return None
 
 
-def _status(pid: int) -> dict[str, str]:
+def status(pid: int) -> dict[str, str]:
+    """The lines of /proc/<pid>/status by name; `pid` may be a thread's. OSError when it is gone."""
+    return status_at(f"/proc/{pid}/status")
+
+
+def status_at(path: str) -> dict[str, str]:
+    """The same of a status file by its path."""
     fields = {}
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in Path(path).read_text().splitlines():
         name, _, value = line.partition(":")
         fields[name] = value.strip()
     return fields
 
 
+def name(pid: int) -> str:
+    """What /proc calls it; "?" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
 def _field(pid: int, name: str) -> str | None:
     try:
-        value = _status(pid).get(name)
+        value = status(pid).get(name)
     except OSError:
         return None
     return value.split()[0] if value else None
@@ -139,7 +173,7 @@ def _field(pid: int, name: str) -> str | None:
 
 def _inner(pid: int) -> int | None:
     try:
-        return int(_status(pid)["NSpid"].split()[-1])
+        return int(status(pid)["NSpid"].split()[-1])
     except (OSError, KeyError):
         return None
 
@@ -183,8 +217,8 @@ def _same_namespace(supervisor: int) -> list[int]:
 def _uses_gpu(pid: int) -> bool:
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            if str(descriptor.readlink()).startswith(_GPU_DEVICE):
+            if str(descriptor.readlink()).startswith(GPU_DEVICE):
                 return True
         except OSError:
             continue
-    return _GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    return GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")

@@ -12,23 +12,29 @@ contents follow one another in `pages-<id>.img`; `mm-<pid>.img` lists the mappin
 from __future__ import annotations
 
 import bisect
-import mmap
-import os
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 from torpor.errors import TorporError
-from torpor.process.criu_images import MAGIC, Fields, entries, fields, number, raw_entries, repeated
-
-PAGE = 4096
+from torpor.process.criu_images import (
+    Fields,
+    encoded_field,
+    entries,
+    fields,
+    number,
+    raw_entries,
+    repeated,
+    write_entries,
+)
+from torpor.process.page_worker import PAGE
+from torpor.process.page_workers import PageWorkers
 
 _PAGEMAP, _MM = 0x56084025, 0x57492820
 _PRESENT = 1 << 2  # of a run: its pages are in the pages file
 _REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
 _COUNT, _WIDE_COUNT = 2, 5  # fields of a run
 _AREAS = 14  # field of the mm image that holds the mappings
-_ZEROS, _SOME_ZEROS = bytes(PAGE), bytes(64)
+_WORTH = 16
+_SMALLEST_SHARE = 1024  # pages; less is not worth another process
 
 Range = tuple[int, int]
 """Start and end address."""
@@ -36,15 +42,18 @@ Range = tuple[int, int]
 Run = tuple[int, int]
 """First page and number of pages, counted in the pages file."""
 
+Move = tuple[int, int, int]
+"""First page and number of pages of a run, and the page that it moves to."""
 
-def drop(folder: Path) -> int:
+
+def drop(folder: Path, workers: PageWorkers) -> int:
     """Rewrite the images in a CRIU folder without zero pages of private anonymous memory; returns the bytes saved.
 
-    Takes about 0.4 s per GiB of process memory, with one thread: more only wait for each other. The folder must be
-    complete and not yet part of an image: a failure leaves it unusable. Raises TorporError when an image is not as
-    expected.
+    A file of which less than one part in `_WORTH` would go is left as it is. The folder must be complete and not yet
+    part of an image: a failure leaves it unusable. Raises TorporError when an image is not as expected, OSError when
+    it cannot be read or written.
     """
-    return sum(_drop_from(pagemap) for pagemap in sorted(folder.glob("pagemap-[0-9]*.img")))
+    return sum(_drop_from(pagemap, workers) for pagemap in sorted(folder.glob("pagemap-[0-9]*.img")))
 
 
 def _pages(run: Fields) -> int:
@@ -52,7 +61,7 @@ def _pages(run: Fields) -> int:
     return number(run, _WIDE_COUNT) or number(run, _COUNT)
 
 
-def _drop_from(pagemap: Path) -> int:
+def _drop_from(pagemap: Path, workers: PageWorkers) -> int:
     head, *runs = entries(pagemap, _PAGEMAP)
     pages = pagemap.with_name(f"pages-{number(head, 1)}.img")
     mm = raw_entries(pagemap.with_name(f"mm-{_pid(pagemap)}.img"), _MM)[0]
@@ -63,28 +72,51 @@ def _drop_from(pagemap: Path) -> int:
     total = sum(_pages(run) for run in runs if number(run, 4) & _PRESENT)
     if total * PAGE != size:
         raise TorporError(f"{pages.name} has {size} bytes, {pagemap.name} speaks of {total * PAGE}")
-    if not size:
+    droppable = []
+    position = 0
+    for run in runs:
+        if number(run, 4) & _PRESENT:
+            if _inside(private, number(run, 1), _pages(run)):
+                droppable.append((position, _pages(run)))
+            position += _pages(run)
+    staying = _search(pages, droppable, workers)
+    saved = (sum(count for _, count in droppable) - sum(count for _, count in staying)) * PAGE
+    if saved * _WORTH < size:
         return 0
-    kept: list[Fields] = []
+    kept = [_encoded(head)]
+    moves: list[Move] = []
     position = end = 0
-    with pages.open("r+b") as file:
-        with mmap.mmap(file.fileno(), size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE) as content:
-            for run in runs:
-                if not number(run, 4) & _PRESENT:
-                    kept.append(run)
-                    continue
-                address, count = number(run, 1), _pages(run)
-                for first, length in _staying(content, position, count, _inside(private, address, count)):
-                    field = _WIDE_COUNT if _WIDE_COUNT in run else _COUNT
-                    kept.append({**run, 1: address + (first - position) * PAGE, field: length})
-                    if end < first:
-                        # In place: fresh pages of tmpfs would cost more than the move.
-                        content.move(end * PAGE, first * PAGE, length * PAGE)
-                    end += length
-                position += count
-        os.truncate(file.fileno(), end * PAGE)
-    _rewrite(pagemap, [head, *kept])
-    return size - end * PAGE
+    for run in runs:
+        if not number(run, 4) & _PRESENT:
+            kept.append(_encoded(run))
+            continue
+        address, count = number(run, 1), _pages(run)
+        stays = _within(staying, position, count) if _inside(private, address, count) else [(position, count)]
+        field = _WIDE_COUNT if _WIDE_COUNT in run else _COUNT
+        rest = _encoded({key: value for key, value in run.items() if key not in (1, field)})
+        for first, length in stays:
+            kept.append(_encoded({1: address + (first - position) * PAGE, field: length}) + rest)
+            if first != end:
+                moves.append((first, length, end))
+            end += length
+        position += count
+    # In place: fresh memory costs more than the moves, above all on a virtual machine that gives back what is free.
+    workers.ask([{"op": "move", "moves": moves, "pages": end}])
+    write_entries(pagemap, _PAGEMAP, kept)
+    return saved
+
+
+def _search(pages: Path, runs: list[Run], workers: PageWorkers) -> list[Run]:
+    """What of these runs of pages stays, in ascending order. The first worker gets ready to move pages meanwhile."""
+    ready = {"op": "open", "path": str(pages)}
+    shares = _shares(runs, max(workers.count - 1, 1))
+    searches = [{"op": "search", "path": str(pages), "runs": share} for share in shares]
+    if workers.count > 1:
+        answers = workers.ask([ready, *searches])[1:]
+    else:
+        workers.ask([ready])
+        answers = workers.ask(searches)
+    return [(first, count) for answer in answers for first, count in answer["runs"]]
 
 
 def _inside(private: list[Range], address: int, count: int) -> bool:
@@ -93,22 +125,36 @@ def _inside(private: list[Range], address: int, count: int) -> bool:
     return at >= 0 and address + count * PAGE <= private[at][1]
 
 
-def _staying(content: mmap.mmap, position: int, count: int, droppable: bool) -> Iterator[Run]:
-    """The pages of a run that stay, in runs. Most pages are told by their first bytes."""
-    if not droppable:
-        yield position, count
-        return
-    begin = None
-    for page in range(position, position + count):
-        at = page * PAGE
-        empty = content[at : at + 64] == _SOME_ZEROS and content[at : at + PAGE] == _ZEROS
-        if empty and begin is not None:
-            yield begin, page - begin
-            begin = None
-        elif not empty and begin is None:
-            begin = page
-    if begin is not None:
-        yield begin, position + count - begin
+def _within(staying: list[Run], position: int, count: int) -> list[Run]:
+    """The part of the ascending runs that lies in these pages."""
+    found = []
+    at = max(bisect.bisect_right(staying, (position, 0)) - 1, 0)
+    while at < len(staying) and staying[at][0] < position + count:
+        first, length = staying[at]
+        begin, stop = max(first, position), min(first + length, position + count)
+        if begin < stop:
+            found.append((begin, stop - begin))
+        at += 1
+    return found
+
+
+def _shares(runs: list[Run], count: int) -> list[list[Run]]:
+    """The runs in `count` lists of about as many pages each, in order; runs are cut where a share is full."""
+    total = sum(length for _, length in runs)
+    size = max(_SMALLEST_SHARE, -(-total // count))
+    shares: list[list[Run]] = []
+    room = 0
+    for first, length in runs:
+        done = 0
+        while done < length:
+            if not room:
+                shares.append([])
+                room = size
+            taken = min(room, length - done)
+            shares[-1].append((first + done, taken))
+            done += taken
+            room -= taken
+    return shares
 
 
 def _merged(areas: list[Range]) -> list[Range]:
@@ -122,26 +168,15 @@ def _merged(areas: list[Range]) -> list[Range]:
     return merged
 
 
-def _rewrite(pagemap: Path, runs: list[Fields]) -> None:
-    out = bytearray(struct.pack("<II", MAGIC, _PAGEMAP))
-    for entry in runs:
-        body = bytearray()
-        for field, value in entry.items():
-            if isinstance(value, bytes):
-                raise TorporError(f"{pagemap.name} has a field that Torpor does not know ({field})")
-            body += _varint(field << 3) + _varint(value)
-        out += struct.pack("<I", len(body)) + body
-    pagemap.write_bytes(out)
+def _encoded(entry: Fields) -> bytes:
+    """A pagemap's entry as protobuf has it: all of its fields are numbers."""
+    body = bytearray()
+    for field, value in entry.items():
+        if isinstance(value, bytes):
+            raise TorporError(f"an entry of a pagemap has a field that Torpor does not know ({field})")
+        body += encoded_field(field, value)
+    return bytes(body)
 
 
 def _pid(pagemap: Path) -> int:
     return int(pagemap.stem.removeprefix("pagemap-"))
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -1,0 +1,225 @@
+"""`torpor bench`: what the layer costs and saves on this machine; `compare` and `report` work on what it found."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from torpor.cli import output
+from torpor.errors import UsageError
+
+if TYPE_CHECKING:
+    from torpor.bench.comparison import Row
+    from torpor.bench.results import Results
+
+FAILED = 1
+"""Exit status of a run in which a part failed, and of a comparison in which Torpor got worse."""
+BROKEN_OFF = 130
+"""Exit status after Ctrl-C or SIGTERM; what was measured by then is kept."""
+
+
+class Verbs(click.Group):
+    """`compare` and `report`; anything else is a run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in ("compare", "report") else ["run", *args])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, found, rest = super().resolve_command(ctx, args)
+        return ("[compare | report]" if name == "run" else name), found, rest
+
+
+@click.group("bench", cls=Verbs, help="Measure what Torpor costs and saves on this machine, or compare two such runs.")
+def command() -> None:
+    pass
+
+
+def _gib(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    try:
+        sizes = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or not all(0 <= size < float("inf") for size in sizes):
+        raise click.BadParameter(f"{value!r} is no list of sizes such as 0,4,16")
+    return sizes
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    from torpor.bench import models
+
+    names = tuple(name.strip() for name in value.split(",")) if value is not None else ()
+    tables = (models.GPT, models.LLAMA, models.TOY_GPT, models.TOY_LLAMA)
+    known = list(dict.fromkeys(name for table in tables for name in table))
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"there is no model {name!r}; there are {', '.join(known)}")
+    return names
+
+
+@command.command("run")
+@click.argument("names", metavar="[PART…]", nargs=-1)
+@click.option("--quick", is_flag=True, help="Few turns: enough to see that everything runs.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where the report goes.")
+@click.option(
+    "--vm", type=click.Choice(["off", "answers", "defer"]), default="off", show_default=True, help="As in `torpor run`."
+)
+@click.option("--groups", type=click.IntRange(min=1), metavar="N", help="Groups of fresh copies of a program.")
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Turns that each group takes.")
+@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="Checkpoints and starts of each kind.")
+@click.option(
+    "--driver-repeats",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The same in the driver's own way, which is slow; 0 leaves it out.",
+)
+@click.option("--gib", callback=_gib, metavar="G,…", help="GPU memory for jobs to hold, in GiB, where parts vary it.")
+@click.option(
+    "--models",
+    callback=_names,
+    metavar="M,…",
+    help="Models to train and to serve, where a part has these: 30m to 1b, and 0.5b to 8b.",
+)
+@click.option("--list", "listing", is_flag=True, help="Name the parts and what they need, and end.")
+@output.json_flag
+def run(names: tuple[str, ...], out: Path | None, listing: bool, **given: Any) -> int:
+    """Measure, or `compare` and `report` what was measured (`torpor bench compare --help`).
+
+    Without a PART every part runs, with native copies, and the driver's own way where there is one, in the same run.
+    results.json, report.md, index.html and plots go to --out. Exits with 1 when a part failed; the others are measured
+    all the same. Ctrl-C keeps what has been measured.
+    """
+    from torpor.bench import parts, report, runner
+    from torpor.bench.report import plots
+
+    if listing:
+        _list()
+        return 0
+    for name in names:
+        parts.load(name)  # a wrong one is told before anything runs
+    folder = out or runner.default_folder()
+    keep, settings = runner.save_into(folder), _settings(given)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
+    try:
+        found = runner.run(names, settings, ["torpor", *sys.argv[1:]], keep)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    written = report.write(found, folder)
+    if not plots.available():
+        output.note("no plots: matplotlib is not installed (pip install matplotlib; then `torpor bench report`)")
+    output.result(msgspec.to_builtins(found), _summary(found, written))
+    states = {part.status for part in found.parts}
+    return BROKEN_OFF if "interrupted" in states else FAILED if "failed" in states else 0
+
+
+def _settings(given: dict[str, Any]) -> Any:
+    from torpor import api
+    from torpor.bench.settings import QUICK, Settings
+
+    quick = given.pop("quick")
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return Settings(
+        backend=api.default_backend(), quick=quick, say=output.note, **{**(QUICK if quick else {}), **chosen}
+    )
+
+
+def _list() -> None:
+    from torpor.bench import parts
+
+    known = [parts.load(name) for name in parts.REGISTRY]
+    output.result(
+        [{"name": part.name, "title": part.title, "needs": part.needs} for part in known],
+        output.table(("part", "needs", "what"), [(p.name, ", ".join(p.needs) or "-", p.title) for p in known]),
+    )
+
+
+def _summary(found: Results, written: list[Path]) -> str:
+    from torpor.bench.report import tables
+
+    lines = []
+    for part in found.parts:
+        table = tables.of_part(part)
+        lines.append(f"{part.title} ({part.seconds:.0f} s)")
+        if tables.status(part):
+            lines.append(f"  {tables.status(part)}")
+        if table.rows:
+            lines += [f"  {line}" for line in output.table(table.columns, table.rows).splitlines()]
+        lines.append("")
+    lines += [line for line in (tables.SOFTWARE_GPU,) if found.software_gpu]
+    lines += [line for line in (tables.QUICK,) if found.quick]
+    lines.append(
+        f"written: {', '.join(path.name for path in written[:2])} and {len(written) - 2} plots in {written[0].parent}"
+    )
+    return "\n".join(lines)
+
+
+_RESULTS = click.Path(path_type=Path)
+
+
+@command.command("report")
+@click.argument("files", metavar="RESULTS.json…", nargs=-1, required=True, type=_RESULTS)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", required=True)
+@output.json_flag
+def report_verb(files: tuple[Path, ...], out: Path) -> None:
+    """Draw a report again, or one report of several runs on the same machine.
+
+    What was measured again counts as it was in the last of them.
+    """
+    from torpor.bench import report, results
+    from torpor.bench.report import plots
+
+    found = results.merged([results.load(file) for file in files])
+    written = report.write(found, out)
+    results.save(found, out / "results.json")
+    if not plots.available():
+        output.note("no plots: matplotlib is not installed (pip install matplotlib)")
+    output.result({"written": [str(path) for path in written]}, "\n".join(map(str, written)))
+
+
+@command.command("compare")
+@click.argument("first", metavar="A.json", type=_RESULTS)
+@click.argument("second", metavar="B.json", type=_RESULTS)
+@click.option("--all", "everything", is_flag=True, help="Show what stayed the same, too.")
+@output.json_flag
+def compare_verb(first: Path, second: Path, everything: bool) -> int:
+    """What got better or worse from A to B by more than both spreads.
+
+    Exits with 0 when nothing of Torpor's got worse, with 1 when something did. Native sides and the driver's own way
+    are shown, and change nothing in that.
+    """
+    from torpor.bench import comparison, results
+
+    one, other = results.load(first), results.load(second)
+    if one.software_gpu != other.software_gpu:
+        raise UsageError("one run is of a GPU, the other of the software GPU: there is nothing to compare")
+    rows = comparison.compare(one, other)
+    differing = comparison.differences(one, other)
+    data = {"differences": differing, "rows": msgspec.to_builtins(rows)}
+    output.result(data, _compared(rows, differing, everything))
+    return FAILED if any(row.is_worse_for_torpor for row in rows) else 0
+
+
+def _compared(rows: list[Row], differing: list[str], everything: bool) -> str:
+    from torpor.bench.report import tables
+
+    shown = [row for row in rows if everything or row.change != "same"]
+    cells = []
+    for row in shown:
+        form = tables.cost if row.what == "cost" else tables.spread
+        of = f"{row.side} / native" if row.what == "cost" else row.side
+        times = f"{row.times:.3f}" if row.times is not None else ""
+        cells.append((row.part, row.name, of, row.unit, form(row.first), form(row.second), times, row.change))
+    lines = [f"differs: {line}" for line in differing]
+    if cells:
+        lines.append(output.table(("part", "what", "side", "unit", "A", "B", "B / A", "change"), cells))
+    counts = {change: sum(row.change == change for row in rows) for change in dict.fromkeys(row.change for row in rows)}
+    lines.append(", ".join(f"{count} {change}" for change, count in sorted(counts.items())) or "nothing in common")
+    return "\n".join(lines)

@@ -1,0 +1,24 @@
+"""`torpor export`: an image as one file."""
+
+from __future__ import annotations
+
+import click
+
+from torpor import api
+from torpor.cli import output, progress
+from torpor.cli.options import image_name
+
+
+@click.command("export")
+@image_name
+@click.argument("file")
+@output.json_flag
+def command(image: str, file: str) -> None:
+    """Write an image, here or in a store (IMAGE@STORE), into one new file."""
+    from torpor.cli.copy import told
+    from torpor.store_handle import describe_put, export
+
+    source = api.find(image)
+    with progress.shown(f"export {source.name}") as report:
+        result = export(source, file, report)
+    output.result({"file": file, **describe_put(result)}, f"{source.name} → {file}\n  {told(result)}")

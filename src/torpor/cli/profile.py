@@ -1,0 +1,173 @@
+"""`torpor profile`: what a program asks of the driver, and what the layer costs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from torpor import api
+from torpor.cli import output
+from torpor.errors import UsageError
+from torpor.process import terminal
+from torpor.process.namespace import CannotExec
+from torpor.records import LIVE_STATES
+
+if TYPE_CHECKING:
+    from torpor.profiling import Profile, Sampler
+
+
+class _WithCommand(click.Command):
+    """Keeps what stands behind `--` apart: it is a program, and what stands before it may name a job."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["argv"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command("profile", cls=_WithCommand, options_metavar="[OPTIONS] (JOB | -- CMD…)")
+@click.argument("job", required=False, metavar="")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="How long to look at JOB.")
+@click.option("--times", is_flag=True, help="Also time the calls that do something; costs more than counting.")
+@click.option("--interval", type=click.FloatRange(min=0.02), default=0.25, show_default=True, metavar="S",
+              help="Between two looks: the grain of the timeline.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write profile.json, profile.txt and, with matplotlib, timeline.png.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the timeline as PNG (matplotlib).")
+@click.option("--name", help="The job's name, for a command; one is made up otherwise.")
+@click.option("--gpu", metavar="I,…|sim", help="GPUs to use, for a command, or sim for the software GPU.")
+@click.option("--vm", type=click.Choice(["off", "answers", "defer", "full"]), default="off",
+              help="As in `torpor run`, for a command.")
+@output.json_flag
+@click.pass_context
+def command(
+    ctx: click.Context,
+    job: str | None,
+    seconds: float | None,
+    times: bool,
+    interval: float,
+    out: Path | None,
+    plot: Path | None,
+    name: str | None,
+    gpu: str | None,
+    vm: Literal["off", "answers", "defer", "full"],
+) -> int:
+    """Count a program's driver calls, for a whole run of a command or for a while in a running job.
+
+    Prints calls by name and family, per second and per second of GPU time, bytes moved, launches, questions, and what
+    the layer costs. A command's exit status is passed on; its report goes to standard error.
+    """
+    from torpor.keeper.control import Level
+    from torpor.profiling import Sampler
+
+    argv: list[str] | None = ctx.meta.get("argv")
+    if (job is None) == (argv is None):
+        raise UsageError("there is nothing to profile" if job is None else "both a job and a command", hint=_HINT)
+    if argv == []:
+        raise UsageError("there is no program behind --", hint=_HINT)
+    if argv is None and (name is not None or gpu is not None or vm != "off"):
+        raise UsageError("--name, --gpu and --vm are for a command", hint=_HINT)
+    if argv is not None and seconds is not None:
+        raise UsageError("--seconds is for a running job", hint=_HINT)
+    if plot is not None:
+        _need_matplotlib()
+        if not plot.absolute().parent.is_dir():
+            raise UsageError(f"{plot.parent} is no folder", hint="make it first")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # before a long run, not after it
+    sampler = Sampler(level=Level.TIMES if times else Level.COUNTS, interval=interval, own=argv is not None)
+    if argv is None:
+        assert job is not None
+        return _while_it_runs(api.job(job), sampler, seconds, out, plot)
+    start = partial(api.run, argv, name=name, gpu=gpu, vm=vm)
+    return _whole_run(start, sampler, gpu, out, plot)
+
+
+_HINT = "`torpor profile JOB`, or `torpor profile -- CMD…`"
+
+
+def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: Path | None, plot: Path | None) -> int:
+    from torpor.profiling import summarise
+
+    sampler.begin(job)
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        while job.state in LIVE_STATES:
+            left = 0.2 if end is None else min(0.2, end - time.monotonic())
+            if left <= 0:
+                break
+            job.wait(left)
+    except KeyboardInterrupt:
+        pass  # the question is answered so far; the job runs on
+    profile = summarise(sampler.end(), job)
+    text = _write(profile, out, plot)
+    output.result(profile.to_dict(), text)
+    return 0
+
+
+def _whole_run(
+    start: Callable[..., api.Job], sampler: Sampler, gpu: str | None, out: Path | None, plot: Path | None
+) -> int:
+    from torpor.cli import foreground
+    from torpor.profiling import summarise
+
+    place = None if output.as_json else terminal.ours()
+    try:
+        job = start(detach=False, env=sampler.environment(), terminal=place)
+    except CannotExec as error:
+        output.failure(error)
+        return error.exit_code
+    if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
+        output.note("no NVIDIA GPU here, the job gets the software GPU")
+    sampler.begin(job)
+
+    def tell() -> None:
+        profile = summarise(sampler.end(), job)
+        try:
+            text = _write(profile, out, plot)
+        except OSError as error:  # the command's exit status is more than a file of ours
+            output.note(f"the report was not written: {error}")
+            text = ""
+        if output.as_json:
+            output.result(profile.to_dict(), "")
+        else:
+            click.echo(f"\n{text}", err=True)
+
+    return foreground.stay(job, at_signal=sampler.look_now, at_end=tell)
+
+
+def _write(profile: Profile, out: Path | None, plot: Path | None) -> str:
+    from torpor.errors import MissingPart
+    from torpor.profiling import plot as picture
+    from torpor.profiling import text
+
+    written = text.report(profile, output.table, output.size)
+    if plot is not None:
+        picture.draw(profile, plot)
+    if out is not None:
+        (out / "profile.json").write_text(json.dumps(profile.to_dict(), indent=1) + "\n")
+        (out / "profile.txt").write_text(written + "\n")
+        try:
+            picture.draw(profile, out / "timeline.png")
+        except MissingPart as error:
+            output.note(f"no timeline.png: {error.message}")
+    return written
+
+
+def _need_matplotlib() -> None:
+    """Before a long run, not after it."""
+    from importlib.util import find_spec
+
+    from torpor.errors import MissingPart
+
+    if find_spec("matplotlib") is None:
+        raise MissingPart("matplotlib is not installed", hint="pip install matplotlib, or leave out --plot")
