@@ -9,13 +9,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.aftermath import last_lines
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+PATIENCE = 100.0
+"""Seconds that a test waits for what must come true: no measure of speed, a slow machine shall not fail by it."""
+
+# How long an example takes to be drawn says something of the machine alone.
+settings.register_profile("torpor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("torpor")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +35,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if REPOSITORY / "tests" / "gpu" in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the jobs and keepers of the test wrote last."""
+    report = yield
+    if report.failed:
+        given = getattr(item, "funcargs", None) or {}
+        named = [given.get("home"), given.get("tmp_path"), os.environ.get("TORPOR_HOME")]
+        with suppress(OSError):  # somebody may be at work there
+            told = last_lines({Path(place) for place in named if place is not None})
+            if told:
+                report.sections.append(("last lines of logs", told))
+    return report
 
 
 @pytest.fixture
@@ -54,29 +80,69 @@ def end_everything(folder: Path) -> None:
             except TorporError:
                 pass  # it ended by itself in between
             eventually(lambda job=job: job.state not in LIVE_STATES)
-    api.keeper_stop("sim")
     # A keeper that was just started does not listen yet, and one that stops still has its memory to give back.
-    eventually(lambda: not keepers(folder), doing=lambda: api.keeper_stop("sim"))
+    stop_keepers(folder)
 
 
-def keepers(folder: Path) -> list[int]:
-    """Pids of the keepers of this home."""
-    found = []
+def keepers(folder: Path, watching: bool = False) -> list[int]:
+    """Pids of the keepers of this home; with `watching`, of those that wait to start the next one."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            if b"torpor.keeper" not in (entry / "cmdline").read_bytes():
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"torpor.keeper" not in command or (b"torpor-keeper-watch" in command) != watching:
                 continue
             environ = (entry / "environ").read_bytes().split(b"\0")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
         if f"TORPOR_HOME={folder}".encode() in environ:
-            found.append(int(entry.name))
-    return found
+            found[int(entry.name)] = parent
+    # A child that a keeper makes looks like it until it is the program that it is to be.
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 30.0, doing: Callable[[], Any] | None = None) -> Any:
+def keeper_of(folder: Path) -> int:
+    """Pid of the keeper of this home. One more may have been started while it did not listen yet: it gives way."""
+    (pid,) = eventually(lambda: len(found := keepers(folder)) == 1 and found)
+    return int(pid)
+
+
+def stop_keepers(folder: Path) -> None:
+    """Until there is none, nor one that was started and could still become it; what they are at is waited for."""
+    from torpor import api
+    from torpor.errors import TorporError
+
+    def ask() -> None:
+        with suppress(TorporError):  # it is still at work
+            api.keeper_stop("sim")
+
+    eventually(lambda: not keepers(folder) + keepers(folder, watching=True), doing=ask)
+
+
+def start_keeper(folder: Path, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> int:
+    """Pid of a fresh keeper with this in its environment, started by a command behind `prefix`.
+
+    Whoever needs a keeper starts one, and may be faster: then it is that one's, and this begins again.
+    """
+    wanted = {"TORPOR_TEST_KEEPER": uuid.uuid4().hex, **(env or {})}
+
+    def start() -> int:
+        stop_keepers(folder)
+        command = [*prefix, *Cli.command, "keeper", "start"]
+        subprocess.run(command, env={**os.environ, **wanted}, check=True, stdout=subprocess.DEVNULL)
+        pid = keeper_of(folder)
+        known = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return pid if {f"{name}={value}".encode() for name, value in wanted.items()} <= set(known) else 0
+
+    return int(eventually(start))
+
+
+def eventually(
+    condition: Callable[[], Any], *, seconds: float = PATIENCE, doing: Callable[[], Any] | None = None
+) -> Any:
     """Wait until `condition()` is true and return what it gave; fails the test after `seconds`."""
     end = time.monotonic() + seconds
     while True:
@@ -109,7 +175,7 @@ class Cli:
             capture_output=True,
             env={**os.environ, **(env or {})},
             cwd=cwd,
-            timeout=60,
+            timeout=PATIENCE * 2,
             check=False,
         )
         if check is not None:

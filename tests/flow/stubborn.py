@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -28,21 +29,37 @@ def managed() -> Any:
     return lambda: ctypes.string_at(int(address), SIZE) == b"\7" * SIZE
 
 
-def imported() -> Any:
-    """Memory that came back by descriptor, as from another process, and is mapped."""
+KIND = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+
+def give_away(socket_number: int) -> None:
+    """Make memory and send its descriptor: what a process that Torpor knows nothing of does."""
+    check(driver.cuInit(0))
     properties = driver.CUmemAllocationProp()
     properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-    kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-    properties.requestedHandleTypes = kind
+    properties.requestedHandleTypes = KIND
     properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
     made = check(driver.cuMemCreate(SIZE, properties, 0))
-    descriptor = check(driver.cuMemExportToShareableHandle(made, kind, 0))
-    handle = check(driver.cuMemImportFromShareableHandle(int(descriptor), kind))
-    os.close(int(descriptor))
+    descriptor = int(check(driver.cuMemExportToShareableHandle(made, KIND, 0)))
+    socket.send_fds(socket.socket(fileno=socket_number), [b"1"], [descriptor])
+
+
+def imported() -> Any:
+    """Memory of a process that runs without Torpor, mapped here."""
+    ours, its = socket.socketpair()
+    library = os.environ["TORPOR_REAL_LIBCUDA"]
+    plain = {**os.environ, "LD_PRELOAD": "", "LD_LIBRARY_PATH": str(Path(library).parent)}
+    argv = [sys.executable, __file__, "give_away", str(its.fileno())]
+    subprocess.run(argv, env=plain, pass_fds=[its.fileno()], check=True)
+    _message, [descriptor], _flags, _address = socket.recv_fds(ours, 1, 1)
+    ours.close()
+    its.close()
+    handle = check(driver.cuMemImportFromShareableHandle(descriptor, KIND))
+    os.close(descriptor)
     address = check(driver.cuMemAddressReserve(SIZE, 0, 0, 0))
     check(driver.cuMemMap(address, SIZE, 0, handle, 0))
     access = driver.CUmemAccessDesc()
-    access.location = properties.location
+    access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
     access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
     check(driver.cuMemSetAccess(address, SIZE, [access], 1))
     check(driver.cuMemsetD8(address, 9, SIZE))
@@ -76,10 +93,17 @@ def busy() -> Any:
     return right
 
 
-check(driver.cuInit(0))
-check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(0))))))
-ask = {"managed": managed, "imported": imported, "stray": stray, "busy": busy}[sys.argv[1]]()
-print("ready", flush=True)
-while not Path(sys.argv[2]).exists():
-    time.sleep(0.01)
-print("right" if ask() else "wrong", flush=True)
+def main() -> None:
+    check(driver.cuInit(0))
+    check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(0))))))
+    ask = {"managed": managed, "imported": imported, "stray": stray, "busy": busy}[sys.argv[1]]()
+    print("ready", flush=True)
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    print("right" if ask() else "wrong", flush=True)
+
+
+if sys.argv[1] == "give_away":
+    give_away(int(sys.argv[2]))
+else:
+    main()

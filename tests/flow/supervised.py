@@ -76,7 +76,7 @@ class Supervised:
 
         def answer() -> Any:
             try:
-                with wire.connect(self.folder / "ctl", str(pid), timeout=10) as sock:
+                with wire.connect(self.folder / "ctl", str(pid), timeout=100) as sock:
                     return json.loads(sock.recv(65536))
             except ConnectionRefusedError:
                 return None  # bound, but it does not listen yet

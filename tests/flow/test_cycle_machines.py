@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import torpor
-from tests.conftest import eventually
+from tests.conftest import eventually, stop_keepers
 from tests.flow import walking
 from tests.flow.walking import command, finish, output, reference, walk_on
-from torpor import api, errors
+from torpor import errors, paths
 
 pytestmark = pytest.mark.criu
 
@@ -31,14 +31,14 @@ class Machine:
 
     def becomes(self, *uuids: str, arch: str = "9.0", memory: str = "2G") -> None:
         """The keeper is stopped, so that the next one finds the new machine."""
-        api.keeper_stop("sim")
+        stop_keepers(paths.home())
         self._patch.setenv("TORPOR_SIM_DEVICES", str(len(uuids)))
         self._patch.setenv("TORPOR_SIM_UUID", ",".join(uuids))
         self._patch.setenv("TORPOR_SIM_ARCH", arch)
         self._patch.setenv("TORPOR_SIM_MEMORY", memory)
 
 
-@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_several_devices(machine: Machine, devices: int) -> None:
     machine.becomes(*(A, B, C, D)[:devices])
     undisturbed = reference()

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import torpor
-from tests.flow.walking import walk_on
+from tests.flow.walking import STEPS, may_end, paced, program, walk_on
 from torpor import paths
 
 pytestmark = pytest.mark.criu
 
-PROGRAM = Path(__file__).with_name("train.py")
-STEPS = 40
 
-
-def command(delay: float) -> list[str]:
-    return [sys.executable, str(PROGRAM), "--steps", str(STEPS), "--delay", str(delay)]
-
-
-def undisturbed(devices: int) -> list[str]:
+def undisturbed(devices: int, steps: int = STEPS) -> list[str]:
     """What it prints on the software GPU without Torpor."""
     library = paths.software_gpu()
     assert library is not None
     done = subprocess.run(
-        command(0.0),
+        program("train.py", "--steps", str(steps)),
         env={**os.environ, "TORPOR_SIM_DEVICES": str(devices), "LD_LIBRARY_PATH": str(library.parent)},
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -43,7 +35,7 @@ def losses(line: str) -> list[float]:
     return [float.fromhex(loss) for loss in line.split()[1:]]
 
 
-@pytest.mark.parametrize("devices", [1, 4])
+@pytest.mark.parametrize("devices", [2, *(pytest.param(count, marks=pytest.mark.full) for count in (1, 4))])
 def test_training_goes_on_where_it_was(home: Path, monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
     del home
     monkeypatch.setenv("TORPOR_SIM_DEVICES", str(devices))
@@ -51,14 +43,16 @@ def test_training_goes_on_where_it_was(home: Path, monkeypatch: pytest.MonkeyPat
     assert len(expected) == STEPS
     for first, last in zip(losses(expected[0]), losses(expected[-1]), strict=True):
         assert last < first / 4  # it does learn
-    job = torpor.run(command(0.05), name="train", gpu="sim")
+    job = torpor.run(paced("train.py"), name="train", gpu="sim")
     walk_on(job, 5)
     image = job.checkpoint()
     assert job.state is torpor.JobState.ASLEEP
     printed = b"".join(job.logs()).decode().splitlines()
-    assert 5 <= len(printed) < STEPS
+    assert len(printed) >= 5
     woken = torpor.restore(image)
-    assert woken.wait(60)
+    may_end().touch()
+    assert woken.wait(100)
     output = b"".join(woken.logs()).decode().splitlines()
     assert woken.exit_code == 0, output[-5:]
-    assert output == expected
+    assert output == undisturbed(devices, len(output))
+    assert set(expected) <= set(output)

@@ -53,8 +53,9 @@ def test_dump_kill_restore(job: Supervised, world: World, images: Path) -> None:
     info = job.dump(images)
     assert job.end() | {"ended": 0} == {"exit_code": None, "signal": 9, "checkpointed": True, "ended": 0}
     eventually(job.gone)
-    recorded = (job.folder / "record").read_text().splitlines()
-    assert job.log.splitlines()[-1].split()[-1] in recorded[-2:]
+    # A step is printed twice, then recorded; it may have been stopped in between.
+    recorded = int((job.folder / "record").read_text().splitlines()[-1])
+    assert recorded <= max(int(line.split()[-1]) for line in job.log.splitlines()) <= recorded + 1
 
     woken = world("woken", like=job)
     check_restored(woken, woken.restore(images, info.stdio), before)
@@ -79,6 +80,7 @@ def test_streams_after_a_restore(job: Supervised, world: World, images: Path) ->
     streams.write(b"after\n")
     streams.end_input()
     eventually(lambda: woken.ask()["input"] == ["before", "after", "<end>"])
+    woken.walks_on()
     with woken.client() as client:
         client.signal(signal.SIGTERM)
     pieces = list(streams)
@@ -307,16 +309,25 @@ def living_in(folder: Path) -> set[int]:
 
 
 def test_fast_enough(job: Supervised, world: World, images: Path) -> None:
-    """A small job's cycle takes a fraction of a second: nothing of ours waits for a clock. The best of three counts."""
-    info = job.info()
-    dumps, restores = [], []
-    for number in range(3):
+    """A small job's cycle takes a fraction of a second: nothing of ours waits for a clock. The best of some counts."""
+    number = 0
+
+    def cycle() -> bool:
+        nonlocal number
+        number += 1
         folder = images.with_name(f"images-{number}")
         began = time.monotonic()
         info = job.dump(folder, leave_running=True)
-        dumps.append(time.monotonic() - began)
+        dumped = time.monotonic() - began
         woken = world(f"woken-{number}", like=job)
-        restores.append(woken.restore(folder, info.stdio).seconds)
-    assert min(dumps) < 0.5
-    assert min(restores) < 0.5
+        restored = woken.restore(folder, info.stdio).seconds
+        with woken.client() as client:
+            client.shutdown()
+        return dumped < FAST and restored < FAST
+
+    eventually(cycle)
     assert records.process_start(job.supervisor) is not None
+
+
+FAST = 0.5
+"""Seconds. What waited for a clock would take as long every time, on an idle machine as on a busy one."""

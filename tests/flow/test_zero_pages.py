@@ -55,16 +55,17 @@ if child:
 
 @pytest.mark.criu
 @pytest.mark.usefixtures("home")
-def test_zero_pages_are_left_out_and_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tier", ["disk", "dram"])
+def test_zero_pages_are_left_out_and_come_back(tmp_path: Path, tier: str) -> None:
     go = tmp_path / "go"
     job = torpor.run([sys.executable, "-c", PROGRAM, str(go)])
     eventually(lambda: b"".join(job.logs()).count(b"ready") == 2)
-    image = job.checkpoint(tier="disk")
+    image = job.checkpoint(tier=tier)
     # 16 MiB in each of two processes; half of each is zeros (1000-3000 of the child, 2000-4000 of the parent).
     assert image.manifest.cpu_bytes < 2 * (16 << 20) + (24 << 20)
     woken = torpor.restore(image)
     go.touch()
-    assert woken.wait(60)
+    assert woken.wait(100)
     assert woken.exit_code == 0
     lines = b"".join(woken.logs()).decode().splitlines()
     assert sorted(lines) == ["child checked", "child ready", "parent checked", "parent ready"]

@@ -7,12 +7,11 @@ lives in a variable of the module.
 
 from __future__ import annotations
 
-import argparse
 import os
-import time
 from typing import Any
 
 import numpy as np
+import pace
 from cuda.bindings import driver
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 
@@ -121,16 +120,12 @@ class Training:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--delay", type=float, default=0.0)
-    arguments = parser.parse_args()
+    arguments = pace.parser().parse_args()
     check(driver.cuInit(0))
     trainings = [Training(ordinal) for ordinal in range(check(driver.cuDeviceGetCount()))]
-    for number in range(arguments.steps):
+    for number in pace.steps(arguments):
         losses = " ".join(training.step(number) for training in trainings)
         os.write(1, f"{number} {losses}\n".encode())
-        time.sleep(arguments.delay)
 
 
 main()

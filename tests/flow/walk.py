@@ -7,15 +7,14 @@ pseudo-random walk; each step prints a digest. Two runs print the same, or one o
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import random
 import subprocess
 import sys
-import time
 from typing import Any
 
+import pace
 from cuda.bindings import driver
 
 SIZES = (4 << 20, 512, 6 << 20, 70 << 10, 3 << 20, 4096)
@@ -76,13 +75,13 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--delay", type=float, default=0.0)
+    parser = pace.parser()
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--name", default="root")
     arguments = parser.parse_args()
     shared = ["--steps", str(arguments.steps), "--delay", str(arguments.delay)]
+    if arguments.until is not None:
+        shared += ["--until", arguments.until]
     workers = [
         subprocess.Popen([sys.executable, __file__, *shared, "--name", f"worker{number}"])
         for number in range(arguments.workers)
@@ -90,10 +89,9 @@ def main() -> None:
     check(driver.cuInit(0))
     seed = sum(arguments.name.encode())
     walks = [DeviceWalk(ordinal, seed) for ordinal in range(check(driver.cuDeviceGetCount()))]
-    for number in range(arguments.steps):
+    for number in pace.steps(arguments):
         digests = " ".join(walk.step().hex() for walk in walks)
         say(f"{arguments.name} {number} {digests}")
-        time.sleep(arguments.delay)
     for worker in workers:
         if worker.wait() != 0:
             raise RuntimeError(f"{worker.args} ended with {worker.returncode}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import torpor
@@ -13,32 +13,92 @@ from tests.conftest import eventually
 from torpor import paths
 
 PROGRAM = Path(__file__).with_name("walk.py")
-STEPS = 150
-DELAY = 0.01
+STEPS = 40
+"""Programs end after a multiple of it."""
+
+DELAY = 0.02
 
 
-def command(*more: str, steps: int = STEPS, delay: float = DELAY) -> list[str]:
-    return [sys.executable, str(PROGRAM), "--steps", str(steps), "--delay", str(delay), *more]
+def may_end() -> Path:
+    """The file that lets the programs of this home come to their end."""
+    return paths.home() / "may-end"
 
 
-def reference(*more: str, env: Mapping[str, str] | None = None, steps: int = STEPS) -> list[str]:
-    """The sorted output of the program on the software GPU without Torpor (processes print in any order)."""
+def program(name: str, *arguments: str) -> list[str]:
+    """The command of another program in this folder."""
+    return [sys.executable, str(PROGRAM.with_name(name)), *arguments]
+
+
+def paced(name: str, *arguments: str, steps: int = STEPS, delay: float = DELAY) -> list[str]:
+    """The command of another program in this folder that takes steps and ends when it may."""
+    pace = ("--steps", str(steps), "--delay", str(delay), "--until", str(may_end()))
+    return program(name, *arguments, *pace)
+
+
+def command(*more: str, delay: float = DELAY) -> list[str]:
+    """The program, which ends when it may."""
+    return paced(PROGRAM.name, *more, delay=delay)
+
+
+@cache
+def _printed(argv: tuple[str, ...], devices: str | None) -> list[str]:
+    """What a program prints on the software GPU without Torpor, where there are so many `devices`."""
     library = paths.software_gpu()
     assert library is not None
-    done = subprocess.run(
-        command(*more, steps=steps, delay=0.0),
-        env={**os.environ, **(env or {}), "LD_LIBRARY_PATH": str(library.parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return sorted(done.stdout.splitlines())
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library.parent), "TORPOR_SIM_DEVICES": devices or "1"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+class Reference:
+    """What a program prints when nothing happens to it. Equals the sorted lines of one, however many steps it took."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self._argv = program(name, *arguments)
+        self._devices = os.environ.get("TORPOR_SIM_DEVICES")
+        self._told = ""
+
+    def after(self, steps: int) -> list[str]:
+        """Its lines, when each process takes so many steps."""
+        return _printed((*self._argv, "--steps", str(steps)), self._devices)
+
+    def __eq__(self, found: object) -> bool:
+        assert isinstance(found, list)
+        taken: dict[str, int] = {}
+        for who, number in filter(None, map(_step, found)):
+            taken[who] = max(taken.get(who, 0), number + 1)
+        expected = []
+        for who, steps in taken.items():
+            lines = self.after(steps)
+            expected += [line for line in lines if line.split()[0] == who] if len(taken) > 1 else lines
+        longest = self.after(max(taken.values(), default=STEPS))
+        everybody = {step[0] for step in map(_step, longest) if step is not None}
+        self._told = f"{sorted(everybody)}, {[line for line in sorted(expected) if line not in found][:5]}"
+        return set(taken) == everybody and found == sorted(expected)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"the undisturbed lines, of which there were missing: {self._told}"
+
+
+def _step(line: str) -> tuple[str, int] | None:
+    """Who took which step, of a line that tells of one."""
+    words = line.split()
+    if words and words[0].isdigit():
+        return "", int(words[0])
+    return (words[0], int(words[1])) if len(words) > 1 and words[1].isdigit() else None
+
+
+def reference(*more: str) -> Reference:
+    """Of the walk (its processes print in any order)."""
+    return Reference(PROGRAM.name, *more)
 
 
 def output(job: torpor.Job) -> list[str]:
-    """Sorted lines that the job printed so far."""
-    return sorted(b"".join(job.logs()).decode().splitlines())
+    """Sorted lines that the job printed so far, those that are whole."""
+    return sorted(b"".join(job.logs()).rpartition(b"\n")[0].decode().splitlines())
 
 
 def printed(job: torpor.Job) -> int:
@@ -53,8 +113,9 @@ def walk_on(job: torpor.Job, lines: int = 10) -> None:
 
 
 def finish(job: torpor.Job) -> list[str]:
-    """Wait for the job's good end; its sorted output."""
-    assert job.wait(60)
+    """Let the job come to its end, which must be a good one; its sorted output."""
+    may_end().touch()
+    assert job.wait(100)
     assert job.exit_code == 0, "\n".join(output(job)[-5:])
     return output(job)
 
@@ -80,7 +141,12 @@ def traces(home: Path) -> dict[str, object]:
         "processes": processes_of(home),
         "mounts": [line for line in mounts.splitlines() if str(home) in line],
         "home": files(home),
-        "dram": {name for name in files(paths.dram_dir()) if not name.startswith(".pool") and name != ".jobs"},
+        # The folders of the pool and of each home's suspended jobs stay.
+        "dram": {
+            name
+            for name in files(paths.dram_dir())
+            if not name.startswith(".pool") and not (name.startswith(".jobs") and name.count("/") < 2)
+        },
     }
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,12 +54,12 @@ def reference() -> Reference:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[list[str]], torpor.Job]]:
+def start() -> Iterator[Callable[..., torpor.Job]]:
     """Start a job; it and every image made of it are removed at the end."""
     jobs: list[torpor.Job] = []
 
-    def begin(argv: list[str]) -> torpor.Job:
-        job = torpor.run(argv)
+    def begin(argv: list[str], **options: Any) -> torpor.Job:
+        job = torpor.run(argv, **options)
         jobs.append(job)
         return job
 

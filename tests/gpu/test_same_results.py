@@ -62,6 +62,25 @@ def test_suspended_and_resumed(start: Start, reference: Reference, tier: str) ->
     finish(job, expected)
 
 
+@pytest.mark.parametrize("tier", ["disk", "dram"])
+@pytest.mark.parametrize("rests", ["hbm", "dram"])
+def test_suspended_and_saved(start: Start, reference: Reference, rests: str, tier: str) -> None:
+    """Into an image beside which it stays suspended, and into one in which it sleeps: all three lives end alike."""
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    wait_for_line(job, "step 20 ")
+    job.suspend(tier=rests)
+    beside = job.checkpoint(tier=tier, leave_running=True)
+    assert job.state == "suspended"
+    job.resume()
+    wait_for_line(job, "step 40 ")
+    job.suspend(tier=rests)
+    image = job.checkpoint(tier=tier)
+    assert job.state == "asleep"
+    finish(torpor.restore(image), expected)
+    finish(torpor.restore(beside, name="beside"), expected)
+
+
 def test_two_checkpoints_while_running(start: Start, reference: Reference) -> None:
     expected = reference(TRAIN)
     job = start(TRAIN)
@@ -89,3 +108,13 @@ def test_checkpoint_of_a_restored_job(start: Start, reference: Reference) -> Non
     woken = torpor.restore(job.checkpoint(tier="dram"))
     wait_for_line(woken, "step 40 ")
     finish(torpor.restore(woken.checkpoint(tier="dram")), expected)
+
+
+def test_copies_beside_each_other(start: Start, reference: Reference) -> None:
+    expected = reference(TRAIN)
+    job = start(TRAIN)
+    wait_for_line(job, "step 20 ")
+    image = job.checkpoint(tier="dram", leave_running=True)
+    copies = [torpor.restore(image, name=name) for name in ("one-copy", "other-copy")]
+    for each in (job, *copies):
+        finish(each, expected)

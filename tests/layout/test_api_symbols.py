@@ -16,7 +16,7 @@ from api.seed.enums import ENUMS
 from tests.conftest import REPOSITORY
 from torpor import paths
 
-DOORS = ("forward", "gate", "hook", "override", "refuse", "absent")
+DOORS = ("forward", "answer", "note", "gate", "wait", "hook", "override", "refuse", "absent")
 # Ours beside the driver's: the loader's entry points that we interpose, and the mark that tells us from a driver.
 BESIDE = {"dlopen", "dlmopen", "torpor_interposer_version"}
 
@@ -40,15 +40,24 @@ def test_hand_written_doors_name_real_symbols() -> None:
 
 
 def test_what_changes_device_state_is_gated() -> None:
-    """Reads back what was decided: for calls that must not run while a job is frozen, and for those that only wait."""
+    """Reads back what was decided: for calls that must not run while a job is frozen, those that wait for the GPU, and
+    those whose answer lies in the process."""
     for symbol in ("cuLaunchKernel", "cuLaunchKernel_ptsz", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2",
                    "cuMemsetD8Async_ptsz", "cuMemAllocAsync", "cuModuleLoadData",
                    "cuMemcpyBatchAsync_v2_ptsz", "cuLaunchHostFunc",
-                   "cuStreamWaitValue32_v2", "cuMemHostRegister_v2", "cuCtxSetLimit", "cuEventRecord"):  # fmt: skip
+                   "cuStreamWaitValue32_v2", "cuMemHostRegister_v2", "cuCtxSetLimit", "cuEventRecord",
+                   "cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery", "cuEventElapsedTime_v2",
+                   "cuPointerGetAttribute", "cuMemGetInfo_v2"):  # fmt: skip
         door = door_of(symbol)
         assert door.kind == "gate" or door.gated, symbol
-    for symbol in ("cuStreamSynchronize", "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuCtxSynchronize",
-                   "cuCtxSynchronize_v2", "cuStreamQuery", "cuCtxGetDevice", "cuGetErrorString"):  # fmt: skip
+    for symbol in ("cuStreamSynchronize", "cuStreamSynchronize_ptsz", "cuCtxSynchronize", "cuCtxSynchronize_v2"):
+        assert door_of(symbol).kind == "wait", symbol
+    assert not door_of("cuEventSynchronize").gated  # its body waits for two things
+    for symbol in ("cuCtxGetDevice", "cuGetErrorString", "cuKernelGetAttribute", "cuStreamIsCapturing"):
+        assert door_of(symbol).kind == "answer", symbol
+    for symbol in ("cuCtxSetCurrent", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxSetFlags_v2"):
+        assert door_of(symbol).kind == "note", symbol
+    for symbol in ("cuStreamGetId", "cuLibraryGetKernelCount"):
         assert door_of(symbol).kind == "forward", symbol
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-HAND_WRITTEN = (".py", ".cpp", ".h", ".S", ".cmake", ".sh")
+HAND_WRITTEN = (".py", ".cpp", ".cu", ".h", ".S", ".cmake", ".sh")
 LIMIT = 400
 GENERATED = ("native/abi/", "native/interposer/generated/", "api/seed/")
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|common|misc)(_|$)")
@@ -56,7 +56,8 @@ def test_no_unfinished_work() -> None:
 
 
 def test_generated_files_say_so() -> None:
-    generated = [path for path in tracked() if str(path).startswith(("native/abi/", "native/interposer/generated/"))]
+    folders = ("native/abi/", "native/interposer/generated/", "src/torpor/driver/ptx/")
+    generated = [path for path in tracked() if str(path).startswith(folders)]
     assert generated
     silent = [path for path in generated if "generated" not in (REPOSITORY / path).read_text()[:400].lower()]
     assert silent == []

@@ -21,12 +21,16 @@ ALLOWED = {
     "driver": {"errors", "paths"},
     "image": {"errors", "paths"},
     "process": {"errors", "paths", "records"},
-    "keeper": {"errors", "paths", "records", "driver", "image", "process"},
+    "store": {"errors", "paths", "records", "image", "process"},
+    "keeper": {"errors", "paths", "records", "driver", "image", "process", "store"},
 }
 """Layer → layers that it may import beside itself and the package's version. The rest (API, command line) may all."""
 
 SUPERVISOR = ("supervisor", "spawn", "streams", "loop", "mounts", "wire", "requests", "criu_run")
 """Modules of `process` that run inside the job's supervisor: standard library and each other, nothing else."""
+
+PROGRAMS = PACKAGE / "bench" / "programs"
+"""What `torpor bench` runs as jobs: programs on their own, which know nothing of Torpor."""
 
 NATIVE_PARTS = ("interposer", "simgpu")
 
@@ -79,17 +83,25 @@ def test_the_supervisor_is_light(module: str) -> None:
             assert name.split(".")[0] in sys.stdlib_module_names
 
 
+def package_files() -> list[Path]:
+    return [file for file in PACKAGE.rglob("*.py") if PROGRAMS not in file.parents]
+
+
 def test_only_the_driver_layer_knows_the_bindings() -> None:
-    users = {file for file in PACKAGE.rglob("*.py") if any(name.split(".")[0] == "cuda" for name in imports(file))}
+    users = {file for file in package_files() if any(name.split(".")[0] == "cuda" for name in imports(file))}
     assert users
     assert {file.parent.name for file in users} == {"driver"}
 
 
 def test_only_the_command_line_prints() -> None:
     printing = re.compile(r"^\s*print\(", re.MULTILINE)
-    assert [
-        file for file in PACKAGE.rglob("*.py") if file.parent.name != "cli" and printing.search(file.read_text())
-    ] == []
+    assert [file for file in package_files() if file.parent.name != "cli" and printing.search(file.read_text())] == []
+
+
+def test_the_programs_of_the_benchmark_know_nothing_of_torpor() -> None:
+    files = sorted(PROGRAMS.glob("*.py"))
+    assert files
+    assert [(f.name, name) for f in files for name in imports(f) if name.split(".")[0] == "torpor"] == []
 
 
 def test_the_api_description_imports_nothing_of_the_project() -> None:

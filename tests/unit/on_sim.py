@@ -19,7 +19,7 @@ def run_on_sim(code: str, *arguments: str, **env: str) -> str:
         env={**os.environ, "LD_LIBRARY_PATH": str(library.parent), **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr

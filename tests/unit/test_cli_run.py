@@ -60,7 +60,7 @@ while True: signal.pause()
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(getattr(signal, f"SIG{name}"))
-        assert process.wait(timeout=30) == 42
+        assert process.wait(timeout=100) == 42
 
 
 def test_the_job_starts_in_our_folder_with_our_environment(torpor: Cli, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_reader_that_leaves_ends_the_job(torpor: Cli) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"y\n"
         process.stdout.close()
-        assert process.wait(timeout=30) == -signal.SIGPIPE
+        assert process.wait(timeout=100) == -signal.SIGPIPE
     assert api.job("endless").state is JobState.KILLED
 
 
@@ -105,7 +105,7 @@ def test_a_program_that_ignores_sigpipe_sees_its_write_fail(torpor: Cli) -> None
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(timeout=30) in (1, 120)
+        assert process.wait(timeout=100) in (1, 120)
 
 
 def test_an_interrupt_at_a_terminal_reaches_all_of_the_job(torpor: Cli) -> None:
@@ -117,7 +117,7 @@ def test_an_interrupt_at_a_terminal_reaches_all_of_the_job(torpor: Cli) -> None:
         assert process.stdout.readline() == b"1\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == b"7\n"
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=100) == 0
     os.close(ours)
     os.close(terminal)
 

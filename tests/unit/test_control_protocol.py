@@ -37,7 +37,7 @@ def test_hello_says_what_the_process_is(program: Program) -> None:
         hello = control.json(HELLO)
     assert list(hello) == [
         *("protocol", "pid", "state", "arena", "driver_version", "devices", "blocks", "residual"),
-        *("capturing", "unknown_symbols"),
+        *("capturing", "vm", "unknown_symbols"),
     ]
     assert hello["protocol"] == 1
     assert hello["pid"] == program.process.pid
@@ -49,7 +49,11 @@ def test_hello_says_what_the_process_is(program: Program) -> None:
     assert hello["blocks"]["bytes"] >= sum(size for size, _byte in live.values())
     assert hello["blocks"]["largest"] == 40 * MIB
     assert hello["residual"] == dict.fromkeys(
-        ["managed", "ipc_exported", "ipc_imported", "vmm_imported", "multicast", "external"], 0
+        [
+            *("managed", "managed_variables", "ipc_exported", "ipc_imported", "vmm_imported", "multicast"),
+            *("external", "sharing_lost"),
+        ],
+        0,
     )
     assert (hello["capturing"], hello["unknown_symbols"]) == (0, [])
 
@@ -81,6 +85,24 @@ def test_a_whole_cycle_twice(program: Program) -> None:
     assert unchanged(program, live)
     for address in live:
         program.ok("cuMemFree_v2", address)
+
+
+@pytest.mark.parametrize("question", [("cuStreamQuery", 0), ("cuStreamSynchronize", 0), ("cuCtxSynchronize",)])
+def test_questions_and_waits_wait_while_frozen(program: Program, question: tuple[object, ...]) -> None:
+    """What such a call reads is no longer mapped while the driver has the process checkpointed."""
+    program.start_up()
+    context = program.number("cuCtxGetCurrent", out(8))
+    with program.control() as control:
+        control.freeze()
+        thread = program.begin(*question, first=[("cuCtxSetCurrent", context)])
+        assert not program.finish(thread, 0.2)["done"]
+        control.export_and_close()
+        control.json(RELEASE)
+        assert not program.finish(thread, 0.2)["done"]
+        control.json(THAW)
+        finished = program.finish(thread)
+    assert finished["done"]
+    assert finished["result"] == 0
 
 
 def test_calls_wait_while_frozen(program: Program) -> None:
@@ -188,7 +210,7 @@ def test_connections_are_served_one_after_the_other(program: Program) -> None:
     first.json(HELLO)
     with pytest.raises(TimeoutError):
         second.receive_raw()
-    second.socket.settimeout(30)
+    second.socket.settimeout(100)
     first.close()
     assert second.receive_raw()[0] == 0
     second.close()

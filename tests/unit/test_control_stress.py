@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, eventually
+from tests.conftest import eventually
 from tests.native.arena.harness import FREEZE, HELLO, THAW, Control, environment, libraries
+from tests.native.compiled import compiled
 
 THREADS = 32
 CYCLES = 50
@@ -20,15 +20,7 @@ CYCLES = 50
 @pytest.fixture
 def stress(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The stress program, running under the interposer on the software GPU."""
-    binary = tmp_path / "stress"
-    interposer, _software_gpu = libraries()
-    subprocess.run(
-        [
-            *(os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"),
-            *("-o", str(binary), str(REPOSITORY / "tests/native/arena/stress.cpp"), str(interposer)),
-        ],
-        check=True,
-    )
+    binary = compiled("tests/native/arena/stress.cpp", libraries()[0])
     running = subprocess.Popen(
         [str(binary), str(THREADS)],
         stdin=subprocess.PIPE,

@@ -146,9 +146,28 @@ BROKEN: dict[str, Change] = {
 }
 
 
+def without_checksum(image: Path) -> dict[str, Any]:
+    """The manifest as one that somebody wrote like this: what follows is checked by what it says."""
+    data: dict[str, Any] = json.loads((image / "manifest.json").read_bytes())
+    assert data.pop("checksum").startswith("blake3:")
+    return data
+
+
+def test_one_bit_anywhere_in_a_manifest_is_found(image: Path) -> None:
+    whole = (image / "manifest.json").read_bytes()
+    key = whole.index(b'"checksum"')  # without that word it is one without a checksum, and as right as before
+    for at in (at for at in range(0, len(whole), 7) if not key <= at < key + 10):
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+        (image / "manifest.json").write_bytes(flipped)
+        with pytest.raises((ImageDamaged, ImageMismatch)):
+            read_manifest(image)
+    (image / "manifest.json").write_bytes(whole)
+    read_manifest(image)
+
+
 @pytest.mark.parametrize("change", sorted(BROKEN))
 def test_a_manifest_that_makes_no_sense_is_damaged(image: Path, change: str) -> None:
-    data = json.loads((image / "manifest.json").read_bytes())
+    data = without_checksum(image)
     BROKEN[change](data)
     (image / "manifest.json").write_text(json.dumps(data) + "\n")
     with pytest.raises(ImageDamaged, match=r"manifest\.json is damaged"):
@@ -164,7 +183,7 @@ def test_a_cut_off_manifest_is_damaged(image: Path) -> None:
 
 
 def test_a_newer_format_is_named_and_unknown_keys_are_not(image: Path) -> None:
-    data = json.loads((image / "manifest.json").read_bytes())
+    data = without_checksum(image)
     (image / "manifest.json").write_text(json.dumps({**data, "surprise": [1]}) + "\n")
     read_manifest(image)
     (image / "manifest.json").write_text(json.dumps({"format": 2, "all": "else"}) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ class Resident:
 def resident(programs: Programs, tmp_path: Path) -> Iterator[Resident]:
     running = Resident(programs, tmp_path)
     yield running
-    running.process.communicate(timeout=30)
+    running.process.communicate(timeout=100)
     assert running.process.returncode == 0
 
 
@@ -139,9 +140,13 @@ def test_a_call_that_does_not_return_is_named(resident: Resident) -> None:
         control.thaw()
 
 
-def test_a_thread_that_waits_does_not_hold_up_a_freeze(resident: Resident) -> None:
+def test_a_freeze_ends_when_those_who_wait_have_left_the_driver(resident: Resident) -> None:
     resident.do("wait")
     with resident.control() as control:
-        control.freeze(10.0)
+        with pytest.raises(FreezeTimeout, match="cuStreamSynchronize"):
+            control.freeze(0.1)
+        with ThreadPoolExecutor(1) as pool:
+            freeze = pool.submit(control.freeze, 30.0)
+            resident.do("go on")
+            freeze.result()
         control.thaw()
-    resident.do("go on")

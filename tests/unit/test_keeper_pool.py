@@ -109,10 +109,27 @@ def test_another_keepers_file_is_adopted(place: Path, registered: Registered) ->
 
 
 def test_leftovers_of_a_killed_keeper_are_removed(place: Path, registered: Registered) -> None:
-    (place / "pool").mkdir()
-    (place / "pool" / "000001.seg").write_bytes(b"x")
-    Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT).close()
+    left = place / "pool" / "keeper-of-old"
+    left.mkdir(parents=True)
+    (left / "000001.seg").write_bytes(b"x")
+    pool = Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT)
+    assert list((place / "pool").iterdir()) == [pool.folder]
+    pool.close()
     assert not (place / "pool").exists()
+
+
+def test_the_pools_of_two_keepers_do_not_meet(place: Path, registered: Registered) -> None:
+    """Another home's keeper shares the memory file system; starting and ending it must not touch the first's files."""
+    first = Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT)
+    segment = first.acquire(to_keep=True)
+    second = Pool(place / "pool", registered.pin, registered.unpin, limit=SEGMENT)
+    first.take(segment, place / "0000.seg")
+    second.release(second.acquire(to_keep=False))
+    first.close()
+    second.release(second.acquire(to_keep=False))
+    second.close()
+    assert not (place / "pool").exists()
+    assert registered.addresses == {}
 
 
 def test_at_the_limit_a_copy_waits_for_a_segment(pool: Pool) -> None:
@@ -123,7 +140,7 @@ def test_at_the_limit_a_copy_waits_for_a_segment(pool: Pool) -> None:
     extra = pool.acquire(to_keep=True)  # what goes into an image is not bound by the limit
     assert got == []
     pool.release(lent[0])
-    waiter.join(10)
+    waiter.join(100)
     assert got == [lent[0]]
     for segment in (*lent, extra):
         pool.release(segment)
@@ -150,7 +167,7 @@ def test_a_full_file_system_is_no_space_and_leaves_nothing(small_tmpfs: Path, re
     with pytest.raises(NoSpace) as caught:
         pool.acquire(to_keep=True)
     assert caught.value.details["needed"] == SEGMENT
-    assert eventually(lambda: list((small_tmpfs / "pool").iterdir()) == [first.path])
+    assert eventually(lambda: list(pool.folder.iterdir()) == [first.path])
     pool.release(first)
     pool.close()
     assert registered.addresses == {}

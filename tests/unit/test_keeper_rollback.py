@@ -72,7 +72,7 @@ def test_a_systems_error_becomes_ours(number: int, kind: type[TorporError]) -> N
 
 
 def test_each_runs_all_at_once_and_lets_all_end() -> None:
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=100)
     ended: list[int] = []
 
     def one(number: int) -> int:

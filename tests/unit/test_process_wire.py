@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from torpor.process import wire
+from torpor.process.client import Attachment
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_paths_of_any_length(tmp_path: Path, length: int) -> None:
     folder = tmp_path / ("x" * length)
     folder.mkdir()
-    with wire.listen(folder) as listener, wire.connect(folder, timeout=5) as client:
+    with wire.listen(folder) as listener, wire.connect(folder, timeout=100) as client:
         listener.setblocking(True)
         served, _ = listener.accept()
         with served:
@@ -37,7 +38,7 @@ def test_it_is_for_its_user_only_and_replaces_a_former_one(tmp_path: Path) -> No
     wire.listen(tmp_path).close()
     umask = os.umask(0)
     try:
-        with wire.listen(tmp_path), wire.connect(tmp_path, timeout=5):
+        with wire.listen(tmp_path), wire.connect(tmp_path, timeout=100):
             assert (tmp_path / wire.SOCKET_NAME).stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(umask)
@@ -109,3 +110,17 @@ def test_what_is_no_object(packet: bytes) -> None:
 def test_the_end_of_a_connection(pair: tuple[socket.socket, socket.socket]) -> None:
     pair[0].close()
     assert wire.receive(pair[1]) == (b"", [])
+
+
+def test_output_that_is_queued_outlives_a_supervisor_that_left_our_input_unread() -> None:
+    """The kernel tells of the unread input first, by an error; what was sent before the end is still there."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    streams = Attachment(ours)
+    streams.end_input()
+    theirs.send(b"ohi")
+    theirs.send(b'x{"exit_code": 3, "signal": null, "ended": 1.0, "checkpointed": false}')
+    theirs.close()
+    assert list(streams) == [("o", b"hi")]
+    assert streams.end is not None
+    assert streams.end.exit_code == 3
+    streams.close()

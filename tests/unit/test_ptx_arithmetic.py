@@ -38,6 +38,21 @@ def permuted(a: int, b: int, choice: int) -> int:
     return result
 
 
+def pieces(x: int, width: int, of: bool) -> list[int]:
+    """The bytes or halves of a word, from the lowest one, with their sign if they have one."""
+    parts = [x >> at & ((1 << width) - 1) for at in range(0, 32, width)]
+    return [signed(part, width) for part in parts] if of else parts
+
+
+def packed(values: list[int]) -> int:
+    width = 32 // len(values)
+    return sum((value & ((1 << width) - 1)) << (width * n) for n, value in enumerate(values))
+
+
+def each(a: int, b: int, width: int, of: bool) -> list[tuple[int, int]]:
+    return list(zip(pieces(a, width, of), pieces(b, width, of), strict=True))
+
+
 Model = Callable[[int, int, int], int]
 M32, M64 = 2**32 - 1, 2**64 - 1
 # instruction with its operands, and what it computes; 32-bit operands are the low halves
@@ -68,12 +83,30 @@ CASES: dict[str, Model] = {
     "max.u32 {d}, {a}, {b}": lambda a, b, _: max(a, b),
     "sad.u32 {d}, {a}, {b}, {c}": lambda a, b, c: abs(a - b) + c,
     "div.u32 {d}, {a}, {b}": lambda a, b, _: a // b if b else -1,
-    "rem.u32 {d}, {a}, {b}": lambda a, b, _: a % b if b else a,
+    "rem.u32 {d}, {a}, {b}": lambda a, b, _: a % b if b else -1,
     "abs.s32 {d}, {a}": lambda a, _b, _c: abs(signed(a, 32)),
     "dp4a.s32.u32 {d}, {a}, {b}, {c}": lambda a, b, c: (
         c + sum(signed(a >> s, 8) * (b >> s & 255) for s in (0, 8, 16, 24))
     ),
     "bfi.b32 {d}, {a}, {b}, 5, 9": lambda a, b, _: b & ~(511 << 5) | (a & 511) << 5,
+    "mad24.lo.u32 {d}, {a}, {b}, {c}": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "mad24.hi.s32 {d}, {a}, {b}, {c}": lambda a, b, c: (signed(a, 24) * signed(b, 24) >> 16) + c,
+    "vadd4.u32.u32.u32 {d}, {a}, {b}, {c}": lambda a, b, _: packed([x + y for x, y in each(a, b, 8, False)]),
+    "vadd2.s32.s32.s32.sat {d}, {a}, {b}, {c}": lambda a, b, _: packed(
+        [min(max(x + y, -(2**15)), 2**15 - 1) for x, y in each(a, b, 16, True)]
+    ),
+    "vsub4.u32.u32.u32.sat {d}, {a}, {b}, {c}": lambda a, b, _: packed(
+        [max(x - y, 0) for x, y in each(a, b, 8, False)]
+    ),
+    "vabsdiff4.u32.u32.u32 {d}, {a}, {b}, {c}": lambda a, b, _: packed([abs(x - y) for x, y in each(a, b, 8, False)]),
+    "vabsdiff2.s32.s32.s32.add {d}, {a}, {b}, {c}": lambda a, b, c: (
+        c + sum(abs(x - y) for x, y in each(a, b, 16, True))
+    ),
+    "vmin4.s32.s32.s32 {d}, {a}, {b}, {c}": lambda a, b, _: packed([min(x, y) for x, y in each(a, b, 8, True)]),
+    "vmax2.u32.u32.u32.add {d}, {a}, {b}, {c}": lambda a, b, c: c + sum(max(x, y) for x, y in each(a, b, 16, False)),
+    "vavrg4.u32.u32.u32 {d}, {a}, {b}, {c}": lambda a, b, _: packed(
+        [(x + y + 1) >> 1 for x, y in each(a, b, 8, False)]
+    ),
     "bfe.u32 {d}, {a}, 7, 11": lambda a, _b, _c: a >> 7 & 2047,
     "bfe.s32 {d}, {a}, 7, 11": lambda a, _b, _c: signed(a >> 7, 11),
 }

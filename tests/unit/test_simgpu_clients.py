@@ -64,7 +64,7 @@ def test_cuda_bindings(tmp_path: Path) -> None:
         env=environment(tmp_path, TORPOR_SIM_MEMORY="1G"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr

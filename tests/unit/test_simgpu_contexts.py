@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.native.simgpu.program import (
     CONTEXT_IS_DESTROYED,
     GIB,
@@ -9,6 +11,7 @@ from tests.native.simgpu.program import (
     INVALID_HANDLE,
     INVALID_VALUE,
     MIB,
+    Mapping,
     Program,
     Start,
     out,
@@ -51,6 +54,24 @@ def test_primary_context_is_counted(start: Start) -> None:
     assert program.free_memory() == 16 * GIB
 
 
+@pytest.mark.parametrize("primary", [False, True])
+def test_the_end_of_a_context_waits_for_its_work(start: Start, primary: bool) -> None:
+    """What it still wrote afterwards could be somebody else's memory by then."""
+    program, size = start(), 512 * MIB
+    program.start_up()
+    memory = Mapping(program, size)
+    if not primary:
+        context = program.number("cuCtxCreate_v2", out(8), 0, 0)
+    stream = program.number("cuStreamCreate", out(8), 1)
+    program.ok("cuMemsetD8Async", memory.address, 7, size, stream)
+    if primary:
+        program.ok("cuDevicePrimaryCtxReset_v2", 0)
+        program.ok("cuDevicePrimaryCtxRetain", out(8), 0)
+    else:
+        program.ok("cuCtxDestroy_v2", context)
+    assert program.read(memory.address + size - 16, 16) == b"\7" * 16
+
+
 def test_reset_frees_everything(start: Start) -> None:
     program = start()
     program.start_up()
@@ -70,7 +91,7 @@ def test_flags(start: Start) -> None:
     assert state(program) == (4, 0)
     context = program.number("cuDevicePrimaryCtxRetain", out(8), 0)
     program.ok("cuCtxSetCurrent", context)
-    assert program.number("cuCtxGetFlags", out(4)) == 4
+    assert program.number("cuCtxGetFlags", out(4)) == 4 | 8
 
 
 def test_stack_of_own_contexts(start: Start) -> None:
@@ -94,7 +115,10 @@ def test_stack_of_own_contexts(start: Start) -> None:
     program.ok("cuCtxDestroy_v2", first)
     assert current(program) == 0
     assert program.status("cuCtxPopCurrent_v2", out(8)) == INVALID_CONTEXT
-    assert program.status("cuCtxDestroy_v2", first) == INVALID_CONTEXT
+    assert program.status("cuCtxDestroy_v2", first) == CONTEXT_IS_DESTROYED
+    last = program.number("cuCtxCreate_v2", out(8), 0, 0)
+    program.ok("cuCtxDetach", last)
+    assert program.status("cuCtxDestroy_v2", last) == CONTEXT_IS_DESTROYED
     ids = {program.number("cuCtxGetId", third, out(8))}
     assert ids == {3}
 

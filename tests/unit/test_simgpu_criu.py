@@ -94,7 +94,9 @@ class Copy:
             stdin=subprocess.DEVNULL,
         )
         pidfile = images / f"pid-{id(self)}"
-        eventually(lambda: pidfile.exists() or self.namespace.poll() is not None)
+        eventually(
+            lambda: (pidfile.exists() and pidfile.read_text().strip()) or self.namespace.poll() is not None,
+        )
         assert self.namespace.poll() is None, (images / "restore.log").read_text()
         self.inner = int(pidfile.read_text())
         self.pid = eventually(
@@ -107,15 +109,22 @@ class Copy:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return  # it ended, as CRIU does after a restore
+    for child in children:
         yield int(child)
         yield from descendants(int(child))
 
 
 def own_pid(pid: int) -> int:
-    """The pid as the process itself knows it."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("NSpid:")).split()[-1])
+    """The pid as the process itself knows it, 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(next((line for line in lines if line.startswith("NSpid:")), "0").split()[-1])
 
 
 def step(keeper: Program, name: str, pid: int, arguments: object = None) -> None:
@@ -154,9 +163,14 @@ def test_copies_count_on_where_it_stood(
         assert first.pid == second.pid == before.pid
         # Copies are independent: one is stopped again, the other goes on.
         step(keeper, "Lock", copies[0].pid)
+        # What it shows can lag: the step whose last driver call was over may be shown late, and no other.
         standing = shown(folder, copies[0].pid)
-        beyond(folder, copies[1].pid, second.counts[0] + 50)
-        assert shown(folder, copies[0].pid) == standing
+        assert standing is not None
+        for more in (50, 100):
+            beyond(folder, copies[1].pid, second.counts[0] + more)
+            now = shown(folder, copies[0].pid)
+            assert now is not None
+            assert standing.counts[0] <= now.counts[0] <= standing.counts[0] + 1
         step(keeper, "Unlock", copies[0].pid)
     finally:
         for copy in copies:
@@ -183,6 +197,7 @@ def test_a_copy_wakes_on_another_gpu(start: Start, tmp_path: Path, folder: Path,
         assert later.status("cuCheckpointProcessRestore", copy.pid, None) != SUCCESS  # the old GPU is not here
         step(later, "Restore", copy.pid, arguments)
         step(later, "Unlock", copy.pid)
-        assert beyond(folder, copy.pid, before.counts[0]).uuid == other
+        # The step in which it was stopped may have asked for the UUID before; the next one has asked after.
+        eventually(lambda: beyond(folder, copy.pid, before.counts[0]).uuid == other)
     finally:
         copy.end()

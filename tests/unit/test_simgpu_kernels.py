@@ -61,6 +61,33 @@ def test_what_a_launch_may_ask_for(start: Start) -> None:
     assert program.read(target, 4) == u32(5)
 
 
+def test_launches_in_steps(start: Start) -> None:
+    """The calls of early CUDA: shape, shared memory and parameters are set one by one, then a grid is launched."""
+    program = start()
+    program.start_up()
+    module, target = load(program), program.allocate(4)
+    store, shared = function(program, module, "store"), function(program, module, "shared")
+    assert program.status("cuLaunchGrid", store, 1, 1) == INVALID_VALUE  # it has parameters, and none are set
+    program.ok("cuParamSetv", store, 0, given(u64(target)), 8)
+    program.ok("cuParamSeti", store, 8, 7)
+    program.ok("cuParamSetSize", store, 12)
+    program.ok("cuFuncSetBlockShape", store, 8, 1, 1)
+    program.ok("cuLaunchGrid", store, 1, 1)
+    program.ok("cuCtxSynchronize")
+    assert program.read(target, 4) == u32(7)
+    program.ok("cuParamSeti", store, 8, 8)
+    program.ok("cuLaunchGridAsync", store, 2, 1, program.number("cuStreamCreate", out(8), 1))
+    program.ok("cuCtxSynchronize")
+    assert program.read(target, 4) == u32(8)
+    wrong = [(0, 1, 1), (1025, 1, 1), (64, 32, 1), (-1, -1, 1)]
+    assert [program.status("cuFuncSetBlockShape", store, *shape) for shape in wrong] == [INVALID_VALUE] * len(wrong)
+    assert program.status("cuParamSetv", store, 4090, given(bytes(8)), 8) == INVALID_VALUE
+    program.ok("cuFuncSetSharedSize", shared, 48144)
+    program.ok("cuLaunch", shared)
+    program.ok("cuFuncSetSharedSize", shared, 48145)
+    assert program.status("cuLaunch", shared) == INVALID_VALUE
+
+
 def test_parameters_in_one_buffer(start: Start) -> None:
     program = start()
     program.start_up()
@@ -168,8 +195,7 @@ def test_a_fault_breaks_the_context_for_good(start: Start, kernel: str, status: 
     assert {name: program.status(name, *args) for name, args in unconcerned.items()} == dict.fromkeys(unconcerned, 0)
     program.ok("cuDevicePrimaryCtxReset_v2", 0)
     assert program.status("cuMemAlloc_v2", out(8), 64) == CONTEXT_IS_DESTROYED
-    program.start_up()
-    assert program.allocate(64) != 0
+    assert program.status("cuDevicePrimaryCtxRetain", out(8), 0) == status
 
 
 CLIENT = r"""
@@ -228,7 +254,7 @@ def test_cuda_core_and_nvrtc(tmp_path: Path) -> None:
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -73,7 +73,7 @@ def fat(*entries: tuple[int, int, int, bytes, int]) -> bytes:
         (b"\x7fELF" + bytes(14) + struct.pack("<H", 190) + bytes(64), NO_BINARY),
         (fat((2, 90, 0, b"\x7fELF" + bytes(60), 0)), NO_BINARY),
         (fat((1, 100, 0, TEXT, 0)), NO_BINARY),
-        (fat((1, 70, 0x8000, TEXT, 400)), NO_BINARY),
+        (fat((1, 70, 0x8000, TEXT, 400)), INVALID_IMAGE),
         (fat((1, 70, 0x2000, b"\xf0", 400)), INVALID_IMAGE),
         (fat((2, 90, 0, bytes(64), 0), (1, 70, 0x11, TEXT, 0)), SUCCESS),
     ],

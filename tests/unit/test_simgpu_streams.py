@@ -13,7 +13,6 @@ from tests.native.simgpu.program import (
     INVALID_VALUE,
     MIB,
     NOT_READY,
-    NOT_SUPPORTED,
     SUCCESS,
     Program,
     Start,
@@ -113,6 +112,7 @@ def test_events(start: Start) -> None:
     before = time.monotonic()
     program.ok("cuEventRecord", first, LEGACY)
     program.ok("cuEventRecord", second, busy.stream)
+    program.ok("cuEventSynchronize", first)
     assert program.status("cuEventQuery", first) == SUCCESS
     assert program.status("cuEventQuery", second) == NOT_READY
     assert program.status("cuEventElapsedTime_v2", out(4), first, second) == NOT_READY
@@ -125,7 +125,7 @@ def test_events(start: Start) -> None:
     assert program.status("cuEventElapsedTime", out(4), first, silent) == INVALID_HANDLE
     program.ok("cuEventDestroy_v2", first)
     assert program.status("cuEventQuery", first) == INVALID_HANDLE
-    assert program.status("cuEventCreate", out(8), 4) == NOT_SUPPORTED  # between processes
+    assert program.status("cuEventCreate", out(8), 4) == INVALID_VALUE  # between processes, but with times
 
 
 def test_a_stream_waits_for_an_event(start: Start) -> None:
@@ -136,7 +136,7 @@ def test_a_stream_waits_for_an_event(start: Start) -> None:
     program.ok("cuEventRecord", event, busy.stream)
     program.ok("cuStreamWaitEvent", waiting, event, 0)
     program.ok("cuEventRecord", event, LEGACY)  # the wait keeps to what was recorded when it was asked for
-    assert program.status("cuEventQuery", event) == SUCCESS
+    program.ok("cuEventSynchronize", event)
     assert program.status("cuStreamQuery", waiting) == NOT_READY
     busy.release()
     program.ok("cuStreamSynchronize", waiting)
@@ -254,7 +254,8 @@ def test_bytes_take_their_time_on_the_link(start: Start) -> None:
     before = time.monotonic()
     for stream in streams:  # one direction is one link: the two take turns
         program.ok("cuMemcpyHtoDAsync_v2", address, pinned, size, stream)
-    assert program.status("cuStreamQuery", streams[0]) == NOT_READY
+    asked = program.status("cuStreamQuery", streams[0])
+    assert asked == NOT_READY or time.monotonic() - before >= size / 0.1e9
     program.ok("cuCtxSynchronize")
     assert time.monotonic() - before >= 2 * size / 0.1e9
     before = time.monotonic()

@@ -11,12 +11,14 @@
 
 #include "../../../native/interposer/arena/arena.h"
 #include "../../../native/interposer/arena/handover.h"
+#include "../../../native/interposer/arena/program_calls.h"
 #include "../../../native/interposer/generated/real.h"
 #include "../../../native/interposer/hooks/residual.h"
 
 using torpor::Symbol;
 using torpor::arena::Arena;
 using torpor::arena::Handover;
+using torpor::arena::ProgramMemory;
 namespace contexts = torpor::contexts;
 namespace real = torpor::real;
 
@@ -45,6 +47,7 @@ void connect(const char* path) {
   SLOT(cuMemAddressReserve), SLOT(cuMemGetAllocationGranularity), SLOT(cuMemCreate), SLOT(cuMemMap);
   SLOT(cuMemSetAccess), SLOT(cuMemUnmap), SLOT(cuMemRelease), SLOT(cuMemExportToShareableHandle);
   SLOT(cuMemImportFromShareableHandle), SLOT(cuMemAlloc_v2), SLOT(cuMemFree_v2);
+  SLOT(cuMemAddressFree), SLOT(cuMemGetAccess), SLOT(cuMemGetAllocationPropertiesFromHandle);
   SLOT(cuMemcpyDtoD_v2), SLOT(cuMemcpyDtoH_v2), SLOT(cuMemsetD8_v2);
 #undef SLOT
 }
@@ -125,6 +128,50 @@ void blocks_go_and_come_back() {
   release(large);
 }
 
+unsigned long long access_at(CUdeviceptr address) {
+  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  unsigned long long flags = 0;
+  CHECK(real::cuMemGetAccess(&flags, &location, address) == CUDA_SUCCESS);
+  return flags;
+}
+
+// The driver may take access for a part of a mapping, and a range of several for unmapping; the books follow.
+void mappings_are_split_where_the_program_treats_parts_differently() {
+  constexpr std::uint64_t kGrain = 2 << 20;
+  ProgramMemory& program = *ProgramMemory::get();
+  CUmemAllocationProp wanted{};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemGenericAllocationHandle handle = 0;
+  CHECK(torpor::arena::create_memory(4 * kGrain, wanted, handle) == CUDA_SUCCESS);
+  CHECK(ProgramMemory::is_ours(handle));
+  const ProgramMemory::Shared memory = program.find(handle);
+  CUdeviceptr base = 0;
+  CHECK(real::cuMemAddressReserve(&base, 4 * kGrain, 0, 0, 0) == CUDA_SUCCESS);
+  CHECK(real::cuMemMap(base, 4 * kGrain, 0, memory->handle, 0) == CUDA_SUCCESS);
+  program.mapped(base, 4 * kGrain, 0, memory);
+  const CUmemAccessDesc all = torpor::arena::access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const CUmemAccessDesc read = torpor::arena::access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  program.accessed(base, 4 * kGrain, &all, 1);
+  program.accessed(base + kGrain, 2 * kGrain, &read, 1);
+  CHECK(real::cuMemUnmap(base, 4 * kGrain) == CUDA_SUCCESS);
+  CHECK(program.map_all(*memory, memory->handle) == CUDA_SUCCESS);
+  CHECK(access_at(base) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CHECK(access_at(base + kGrain) == CU_MEM_ACCESS_FLAGS_PROT_READ);
+  CHECK(access_at(base + 3 * kGrain) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const std::size_t before = free_memory();
+  CHECK(program.release(handle));
+  CHECK(!program.release(handle));
+  CHECK(program.at(base + 4 * kGrain - 1) == memory && !program.find(handle));
+  CHECK(real::cuMemUnmap(base, 3 * kGrain) == CUDA_SUCCESS);
+  program.unmapped(base, 3 * kGrain);
+  CHECK(program.at(base) == nullptr && program.at(base + 3 * kGrain) == memory && free_memory() == before);
+  CHECK(program.unmap_all(*memory) == CUDA_SUCCESS);
+  program.unmapped(base + 3 * kGrain, kGrain);
+  CHECK(program.at(base + 3 * kGrain) == nullptr && free_memory() == before + 4 * kGrain);
+  CHECK(real::cuMemAddressFree(base, 4 * kGrain) == CUDA_SUCCESS);
+}
+
 void threads_allocate_and_free(CUcontext context) {
   std::vector<std::thread> threads;
   for (unsigned seed = 1; seed <= 8; ++seed) {
@@ -174,6 +221,7 @@ int main(int count, char** arguments) {
   frees_during_a_capture_are_parked();
   parked_memory_goes_at_the_freeze();
   blocks_go_and_come_back();
+  mappings_are_split_where_the_program_treats_parts_differently();
   threads_allocate_and_free(context);
   a_context_takes_its_memory_with_it();
   return 0;

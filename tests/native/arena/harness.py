@@ -108,7 +108,7 @@ class Program:
         before = [{"call": each[0], "args": list(each[1:])} for each in first]
         return int(self.tell(call=name, args=list(args), thread=True, first=before)["thread"])
 
-    def finish(self, thread: int, seconds: float = 30.0) -> dict[str, Any]:
+    def finish(self, thread: int, seconds: float = 100.0) -> dict[str, Any]:
         return self.tell(join=thread, seconds=seconds)
 
     def value(self, expression: str) -> Any:
@@ -130,6 +130,14 @@ class Program:
     def read(self, address: int, size: int) -> bytes:
         return self.ok("cuMemcpyDtoH_v2", out(size), address, size)[0]
 
+    def execute(self, code: str) -> None:
+        """Run Python statements in the program."""
+        self.tell(exec=code)
+
+    def limit_descriptors(self, soft: int) -> None:
+        """Change how many descriptors the program may open. Below 1024 Torpor keeps none of its own."""
+        self.execute(f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, 20000))")
+
     def control(self) -> Control:
         eventually(self.socket.exists)
         return Control(self.socket)
@@ -141,7 +149,7 @@ class Program:
             return ""
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(100)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -165,7 +173,7 @@ class Control:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(30)
+        self.socket.settimeout(100)
         try:
             eventually(lambda: self._connects(path))
         except BaseException:
@@ -203,7 +211,7 @@ class Control:
         answer: dict[str, Any] = json.loads(body)
         return answer
 
-    def freeze(self, milliseconds: int = 10000, status: int = 0) -> dict[str, Any]:
+    def freeze(self, milliseconds: int = 100_000, status: int = 0) -> dict[str, Any]:
         return self.json(FREEZE, struct.pack("<I", milliseconds), status=status)
 
     def export(self) -> tuple[list[bytes], list[int]]:

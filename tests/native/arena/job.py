@@ -25,7 +25,7 @@ def open_files() -> dict[int, str]:
     return found
 
 
-_NAMES = {"open_files": open_files, "os": os, "ctypes": ctypes}
+_NAMES: dict[str, Any] = {"open_files": open_files, "os": os, "ctypes": ctypes}
 _library: ctypes.CDLL | None = None
 _kept: list[Any] = []  # buffers and callbacks that the driver may still use
 
@@ -35,6 +35,9 @@ def _cuda() -> ctypes.CDLL:
     if _library is None:
         _library = ctypes.CDLL("libcuda.so.1")
     return _library
+
+
+_NAMES["cuda"] = _cuda
 
 
 def _argument(told: Any, outputs: list[Any]) -> Any:

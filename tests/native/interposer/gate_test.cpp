@@ -15,6 +15,7 @@
 
 using torpor::gate::Report;
 using torpor::gate::Scope;
+using torpor::gate::Waiting;
 namespace gate = torpor::gate;
 
 namespace {
@@ -103,6 +104,51 @@ void slots_return() {
   gate::open();
 }
 
+// A thread that waits for the GPU holds up nobody who closes the gate, and is seen by await_waiting(); with and without a
+// slot of its own.
+void waiting() {
+  for (const std::uint32_t slots : {16384U, 0U}) {
+    gate::detail::limit_slots(slots);
+    std::atomic<std::uint64_t> entered{0};
+    std::atomic<bool> leave{false};
+    std::thread waits([&] {
+      const Waiting scope("cuStreamSynchronize");
+      const Scope nested("cuMemAlloc_v2");
+      entered.store(1);
+      while (!leave.load()) std::this_thread::yield();
+    });
+    until(entered, 1);
+    CHECK(gate::close(kLong).drained);
+    const Report late = gate::await_waiting(20);
+    CHECK(!late.drained && late.count == 1 && !gate::is_closed());
+    CHECK(slots == 0 || std::string(late.inside[0].call) == "cuStreamSynchronize");
+    CHECK(gate::close(kLong).drained);
+    std::atomic<std::uint64_t> passed{0};
+    std::thread newcomer([&] {
+      const Waiting scope("cuEventSynchronize");
+      passed.store(1);
+    });
+    leave.store(true);
+    CHECK(gate::await_waiting(kLong).drained && gate::is_closed());
+    CHECK(passed.load() == 0);  // a wait that begins at a closed gate stays outside
+    gate::open();
+    waits.join();
+    newcomer.join();
+    { const Scope inside("cuLaunchKernel"); }  // a thread that once waited is inside as any other
+  }
+  std::atomic<std::uint64_t> turn{0};
+  std::thread both([&] {
+    { const Waiting scope("cuStreamSynchronize"); }
+    const Scope scope("cuLaunchKernel");
+    turn.store(1);
+    while (turn.load() == 1) std::this_thread::yield();
+  });
+  until(turn, 1);
+  CHECK(!gate::close(20).drained);
+  turn.store(2);
+  both.join();
+}
+
 // More threads at once than there are slots would be slow to make; the limit is lowered for this case.
 void overflow() {
   gate::detail::limit_slots(2);
@@ -162,6 +208,7 @@ int main(int, char** words) {
   if (name == "hammer") hammer();
   else if (name == "deadline") deadline();
   else if (name == "slots") slots_return();
+  else if (name == "waiting") waiting();
   else if (name == "overflow") overflow();
   else if (name == "forked") forked();
   else CHECK(!"known case");

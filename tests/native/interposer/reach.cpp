@@ -75,7 +75,7 @@ void by_lookup() {
   CHECK(state().launches.load() == 3);
 
   const char* name = nullptr;
-  looked_up<decltype(cuGetErrorName)>("cuGetErrorName", 6000, 0, false)(CUDA_SUCCESS, &name);
+  looked_up<decltype(cuGetErrorName)>("cuGetErrorName", 6000, 0, true)(CUDA_SUCCESS, &name);
   CHECK(std::strcmp(name, "CUDA_FAKE") == 0);
 
   // The lookup of the lookup is ours, at each version.

@@ -169,6 +169,11 @@ def given(data: bytes) -> dict[str, str]:
     return {"bytes": data.hex()}
 
 
+def by_value(data: bytes) -> dict[str, str]:
+    """An argument that is a struct of these bytes."""
+    return {"value": data.hex()}
+
+
 POSIX_FD = 1
 _DEVICE = 1
 

@@ -1,8 +1,9 @@
 """A process that uses the software GPU as it is told on standard input: one JSON object a line in, one a line out.
 
 `{"call": name, "args": [...]}` makes a driver call; an argument is a number, null, `{"out": n}` (a zeroed buffer whose
-bytes are reported), `{"bytes": hex}`, or `{"callback": n}` (a host function that notes n). `{"python": expression}`
-evaluates, `{"fork": request}` carries a request out in a forked child and reports what the child reported.
+bytes are reported), `{"bytes": hex}` (a pointer to them), `{"value": hex}` (a struct of them, by value), or
+`{"callback": n}` (a host function that notes n). `{"python": expression}` evaluates, `{"fork": request}` carries a
+request out in a forked child and reports what the child reported.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ def argument(told: Any, outputs: list[Any]) -> Any:
         buffer = ctypes.create_string_buffer(bytes.fromhex(told["bytes"]), max(1, len(told["bytes"]) // 2))
         kept.append(buffer)
         return buffer
+    if "value" in told:
+        raw = bytes.fromhex(told["value"])
+        struct = type("Value", (ctypes.Structure,), {"_fields_": [("raw", ctypes.c_ubyte * len(raw))]})
+        return struct.from_buffer_copy(raw)
     number = told["callback"]
     callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _data: called.append(number))
     kept.append(callback)

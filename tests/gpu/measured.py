@@ -1,0 +1,64 @@
+"""Training and generation of a known length: `measured.py train|generate REPEATS [--trace FILE]`.
+
+With `--trace` the repeats, and not what leads up to them, are recorded by torch.profiler into FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+
+
+def training() -> Callable[[], None]:
+    torch.manual_seed(1)
+    layers = [torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.GELU()) for _ in range(8)]
+    model = torch.nn.Sequential(*layers).to("cuda", torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    data = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(data).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def generation() -> Callable[[], None]:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(1)
+    model = GPT2LMHeadModel(GPT2Config()).to("cuda").eval()
+    prompt = torch.arange(16, device="cuda").unsqueeze(0)
+
+    def step() -> None:
+        with torch.no_grad():
+            model.generate(prompt, min_new_tokens=32, max_new_tokens=32, do_sample=False, pad_token_id=0)
+
+    return step
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("kind", choices=("train", "generate"))
+    arguments.add_argument("repeats", type=int)
+    arguments.add_argument("--trace")
+    options = arguments.parse_args()
+    step = training() if options.kind == "train" else generation()
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    recorder = torch.profiler.profile() if options.trace else nullcontext()
+    with recorder:
+        for _ in range(options.repeats):
+            step()
+        torch.cuda.synchronize()
+    if options.trace:
+        recorder.export_chrome_trace(options.trace)
+
+
+if __name__ == "__main__":
+    main()

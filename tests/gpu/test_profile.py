@@ -1,0 +1,83 @@
+"""What `torpor profile` says of training and generation, against torch.profiler (CUPTI) in a run of its own.
+
+A run of N repeats is taken from one of 3 N: what is left is 2 N repeats without start and warm-up.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("measured.py")
+REPEATS = {"train": 200, "generate": 15}
+TOLERANCE = 0.02
+
+
+class Figures(NamedTuple):
+    """Of one repeat."""
+
+    launches: float
+    gpu_seconds: float
+
+
+def run(*command: str) -> str:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=550, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@cache
+def by_torpor(kind: str) -> Figures:
+    def profile(repeats: int) -> dict[str, Any]:
+        words = ("-m", "torpor", "profile", "--json", "--interval", "0.1", "--", sys.executable)
+        found: dict[str, Any] = json.loads(run(*words, str(PROGRAM), kind, str(repeats)).splitlines()[-1])
+        assert found["gpu"]["source"].startswith("NVML, counters"), found["gpu"]
+        assert all(process["whole"] for process in found["processes"])
+        return found
+
+    count = REPEATS[kind]
+    short, long = profile(count), profile(3 * count)
+    return Figures(
+        (long["launches"]["kernels"]["calls"] - short["launches"]["kernels"]["calls"]) / (2 * count),
+        (long["gpu"]["seconds"] - short["gpu"]["seconds"]) / (2 * count),
+    )
+
+
+@cache
+def by_torch(kind: str, folder: Path) -> Figures:
+    """Kernels that ran, and the time in which at least one kernel, copy or fill was at work."""
+    trace, count = folder / f"{kind}.json", max(REPEATS[kind] // 5, 3)
+    run(str(PROGRAM), kind, str(count), "--trace", str(trace))
+    events = [
+        (event["ts"], event["ts"] + event["dur"], event["cat"])
+        for event in json.loads(trace.read_text())["traceEvents"]
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
+    busy, until = 0.0, 0.0
+    for begun, ended, _kind in sorted(events):
+        busy += max(0.0, ended - max(begun, until))
+        until = max(until, ended)
+    return Figures(sum(cat == "kernel" for *_, cat in events) / count, busy / 1e6 / count)
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.mark.parametrize("kind", REPEATS)
+@pytest.mark.timeout(1800)
+def test_launches_agree(kind: str, traces: Path) -> None:
+    assert by_torpor(kind).launches == pytest.approx(by_torch(kind, traces).launches, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", REPEATS)
+@pytest.mark.timeout(1800)
+def test_gpu_time_agrees(kind: str, traces: Path) -> None:
+    assert by_torpor(kind).gpu_seconds == pytest.approx(by_torch(kind, traces).gpu_seconds, rel=TOLERANCE)

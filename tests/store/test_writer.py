@@ -1,0 +1,137 @@
+"""New chunks on their way into packs: each once, in bounded memory, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from blake3 import blake3
+
+from tests.conftest import eventually
+from torpor.errors import NoSpace
+from torpor.store import chunks, index, writer
+from torpor.store.pack import Chunk, PackBuilder
+from torpor.store.repository import Repository
+from torpor.store.writer import WRITERS, StoreWriter
+
+SIZE = 4096
+PACK = 8 * SIZE
+
+
+class Gate:
+    """A backend whose writes wait until they are let through, or fail."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._backend = repository.backend
+        self.open = threading.Event()
+        self.waiting = 0
+        self.fails = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
+        self.waiting += 1
+        assert self.open.wait(100)
+        if self.fails:
+            raise NoSpace("no space")
+        self._backend.write(name, parts)
+
+
+def data(number: int) -> Chunk:
+    plain = number.to_bytes(8, "little") * (SIZE // 8)
+    return Chunk(blake3(plain).digest(), SIZE, 0, plain)
+
+
+def test_memory_is_bounded_however_many_bring_chunks(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def count(memory: Any) -> PackBuilder:
+        made.append(memory is None)
+        return PackBuilder(memory)
+
+    monkeypatch.setattr(writer, "PackBuilder", count)
+    gate = Gate(repository)
+    taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
+    added = []
+
+    def bring(first: int) -> None:
+        for number in range(first, 400, 8):
+            taking.add(data(number))
+            added.append(number)
+
+    with ThreadPoolExecutor(8) as threads:
+        bringing = [threads.submit(bring, first) for first in range(8)]
+        eventually(lambda: gate.waiting == WRITERS)
+        # Packs that are being written, one that is full, and the chunks that close it.
+        eventually(lambda: len(added) >= WRITERS * 8)
+        assert len(made) <= WRITERS + 1
+        gate.open.set()
+        for one in bringing:
+            one.result()
+    taking.finish()
+    assert sum(made) <= WRITERS + 1
+    assert len(made) > 40
+    table = repository.load_index()
+    assert len(table) == 400
+    seen = set()
+
+    def use(row: int, plain: bytes | memoryview) -> None:
+        seen.add(bytes(plain[:8]))
+        assert blake3(plain).digest() == table.rows["id"][row].tobytes()
+
+    chunks.read_all(repository.backend, table, np.arange(400), use, 2)
+    assert len(seen) == 400
+
+
+def test_a_failure_reaches_all_who_bring_chunks(repository: Repository) -> None:
+    gate = Gate(repository)
+    gate.fails = True
+    taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
+
+    def bring(first: int) -> None:
+        for number in range(first, 4000, 8):
+            taking.add(data(number))
+
+    with ThreadPoolExecutor(8) as threads:
+        bringing = [threads.submit(bring, first) for first in range(8)]
+        eventually(lambda: gate.waiting == WRITERS)
+        gate.open.set()
+        for one in bringing:
+            with pytest.raises(NoSpace):
+                one.result(timeout=100)
+    with pytest.raises(NoSpace):
+        taking.finish()
+    assert list(repository.backend.list("index")) == []
+
+
+def test_a_chunk_is_asked_for_once(repository: Repository) -> None:
+    taking = StoreWriter(repository.backend, index.build([]))
+    digests = [os.urandom(32) for _ in range(100)]
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(taking.claim, [digests] * 8))
+    assert np.array(answers).sum(axis=0).tolist() == [1] * 100
+    assert taking.claim([digests[0], digests[0]]) == [False, False]
+    assert taking.claim([]) == []
+    taking.finish()
+
+
+def test_packs_say_where_their_chunks_are(repository: Repository) -> None:
+    builder = PackBuilder()
+    for number in range(5):
+        builder.add(data(number))
+    made = builder.finish()
+    repository.backend.write(f"packs/{made.name}", made.parts)
+    assert repository.backend.size(f"packs/{made.name}") == made.size
+    for number, entry in enumerate(made.entries):
+        stored = repository.backend.read(f"packs/{made.name}", int(entry["offset"]), int(entry["stored"]))
+        assert stored == data(number).data
+    again = PackBuilder(builder.memory)
+    for number in range(5):
+        again.add(data(number))
+    assert again.finish().name == made.name

@@ -1,0 +1,326 @@
+"""What is made of figures: spreads, verdicts, comparisons, reports. No GPU takes part."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from torpor.bench import comparison, report, results, verdict
+from torpor.bench.report import markdown, page, plots, tables
+from torpor.bench.results import Bar, Figure, Measurement, PartResult, Results, Spread
+from torpor.cli import main as cli_main
+from torpor.errors import NotFound, UsageError
+
+MACHINE = {"gpu": "H1000, 9 MiB", "processors": "2 of 2", "memory": "4 GiB", "kernel": "6.1", "torpor": "0.1.0"}
+
+
+def measured(
+    name: str = "launch", *, native: float = 10.0, cost: tuple[float, ...] = (1.0,), **more: Any
+) -> Measurement:
+    """A measurement with these ratios of Torpor, a still control, and a bar of 1 %."""
+    given: dict[str, Any] = {
+        "unit": "ns",
+        "sides": {"native": results.spread([native]), "torpor": results.spread([native * one for one in cost])},
+        "cost": {"torpor": results.spread(cost), "control": results.spread([1.0] * len(cost))},
+        "bars": [results.within(0.01)],
+    }
+    return Measurement(name=name, **{**given, **more})
+
+
+def found_in(*measurements: Measurement, figures: tuple[Figure, ...] = (), **more: Any) -> Results:
+    """A run with one part that has these."""
+    part = PartResult(name="p", title="The part", status="done", figures=list(figures), measurements=list(measurements))
+    given: dict[str, Any] = {
+        "command": ["torpor", "bench"],
+        "date": "2026-01-01T00:00:00+00:00",
+        "backend": "gpu",
+        "software_gpu": False,
+        "vm": "off",
+        "quick": False,
+        "machine": MACHINE,
+        "parts": [part],
+    }
+    return Results(**{**given, **more})
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 9, 20, 101])
+def test_a_spread_holds_the_median(n: int) -> None:
+    """The share of samples of n whose interval holds the true median, by the binomial distribution."""
+    found = results.spread(float(value) for value in range(n))
+    below = int(found.low)
+    assert found == Spread((n - 1) / 2, below, n - 1 - below, n)
+    missed = [2 * sum(math.comb(n, k) for k in range(cut + 1)) / 2**n for cut in (below, below + 1)]
+    assert missed[1] > 0.05
+    if n > 5:
+        assert missed[0] <= 0.05
+    assert (below > 0) == (n > 8)
+
+
+@pytest.mark.parametrize(
+    ("cost", "control", "expected"),
+    [
+        ((1.000, 1.005, 1.008), (1.0,), "met"),
+        ((1.000, 1.005, 1.012), (1.0,), "within noise"),
+        ((1.012, 1.015, 1.030), (1.0,), "missed"),
+        ((1.012, 1.015, 1.030), (1.005,), "within noise"),
+        ((1.000, 1.005, 1.008), (0.990,), "within noise"),
+        ((0.5, 0.6, 0.7), (1.0,), "met"),
+        ((0.5, 0.6), (1.0,), "too few runs"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(cost: Any, control: Any, expected: str) -> None:
+    ratios = {"torpor": results.spread(cost), "control": results.spread(control)}
+    measurement = msgspec.structs.replace(measured(), cost=ratios)
+    assert verdict.judged(measurement, results.within(0.01)) == expected
+
+
+def test_bars_on_other_sides_and_on_values() -> None:
+    sides = {"torpor": results.spread([1.0, 1.1, 1.2]), "driver + CRIU": results.spread([9.5, 10.0, 11.0])}
+    restore = Measurement(name="restore", unit="s", sides=sides)
+    assert verdict.judged(restore, results.times_faster(7, "driver + CRIU")) == "met"
+    assert verdict.judged(restore, results.times_faster(9, "driver + CRIU")) == "within noise"
+    assert verdict.judged(restore, results.times_faster(12, "driver + CRIU")) == "missed"
+    assert verdict.judged(restore, results.times_faster(2, "native")) == "not measured"
+    most = [Bar(side="torpor", against=None, most=limit, text="") for limit in (1.3, 1.15, 0.9)]
+    assert [verdict.judged(restore, bar) for bar in most] == ["met", "within noise", "missed"]
+    rate = Measurement(name="copy", unit="GB/s", sides={"torpor": results.spread([50, 52, 54])}, better="higher")
+    least = [Bar(side="torpor", against=None, most=limit, text="") for limit in (49, 51, 60)]
+    assert [verdict.judged(rate, bar) for bar in least] == ["met", "within noise", "missed"]
+
+
+def test_more_is_slower_whatever_the_unit() -> None:
+    rate = Measurement(
+        name="copy",
+        unit="GB/s",
+        better="higher",
+        sides={"native": results.spread([50]), "torpor": results.spread([40])},
+    )
+    assert results.relative(rate, "torpor", "native") == Spread(1.25, 1.25, 1.25, 1)
+
+
+def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
+    whole = found_in(measured(), figures=(Figure(name="f", title="t", kind="cost"),))
+    results.save(whole, tmp_path / "results.json")
+    assert results.load(tmp_path) == results.load(tmp_path / "results.json") == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "\x00\xff", '{"format": 1}'])
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UsageError, match=r"a\.json"):
+        results.load(tmp_path / "a.json")
+    with pytest.raises(NotFound):
+        results.load(tmp_path / "b.json")
+
+
+def test_a_later_format_is_refused(tmp_path: Path) -> None:
+    results.save(found_in(format=results.FORMAT + 1), tmp_path / "a.json")
+    with pytest.raises(UsageError, match="format 2"):
+        results.load(tmp_path / "a.json")
+
+
+def test_runs_of_one_machine_are_joined() -> None:
+    first, second = found_in(measured("old")), found_in(measured("new"), quick=True)
+    second.parts.append(PartResult(name="q", title="Another", status="done"))
+    joined = results.merged([first, second])
+    names = [(part.name, [m.name for m in part.measurements]) for part in joined.parts]
+    assert names == [("p", ["old", "new"]), ("q", [])]
+    assert joined.quick
+    again = results.merged([first, second, found_in(measured("old", unit="h"))])
+    assert [(m.name, m.unit) for m in again.parts[0].measurements] == [("new", "ns"), ("old", "h")]
+    skipped = PartResult(name="p", title="The part", status="skipped", reason="no GPU")
+    assert results.merged([first, found_in(parts=[skipped])]).parts[0].status == "done"
+    with pytest.raises(UsageError, match="gpu is H1000, 9 MiB and H2000"):
+        results.merged([first, found_in(machine={**MACHINE, "gpu": "H2000"})])
+    with pytest.raises(UsageError, match="--vm"):
+        results.merged([first, found_in(vm="defer")])
+
+
+def changes(first: Measurement, second: Measurement) -> list[tuple[str, str]]:
+    rows = comparison.compare(found_in(first), found_in(second))
+    return [(row.side, row.change) for row in rows]
+
+
+def test_what_got_better_or_worse_beyond_both_spreads() -> None:
+    still, slower, faster = (1.00, 1.01, 1.02), (1.03, 1.04, 1.05), (0.90, 0.91, 0.92)
+    overlapping = (1.015, 1.04, 1.05)
+    assert ("torpor", "worse") in changes(measured(cost=still), measured(cost=slower))
+    assert ("torpor", "better") in changes(measured(cost=still), measured(cost=faster))
+    assert ("torpor", "same") in changes(measured(cost=still), measured(cost=overlapping))
+    assert ("torpor", "too few runs") in changes(measured(cost=still), measured(cost=(9.0, 9.1)))
+    assert changes(measured("a"), measured("b")) == [("", "new"), ("", "gone")]
+    times = [
+        Measurement(name="copy", unit="GB/s", better="higher", sides={"torpor": results.spread(values)})
+        for values in ((50, 51, 52), (40, 41, 42))
+    ]
+    assert changes(*times) == [("torpor", "worse")]
+    assert changes(*times[::-1]) == [("torpor", "better")]
+
+
+def test_the_machines_mood_is_no_change_of_torpors() -> None:
+    """All sides twice as slow on another day: the ratio stands."""
+    rows = comparison.compare(
+        found_in(measured(native=10.0, cost=(1.0, 1.01, 1.02))), found_in(measured(native=20.0, cost=(1.0, 1.01, 1.02)))
+    )
+    assert not any(row.is_worse_for_torpor for row in rows)
+    slower = [
+        Measurement(name="restore", unit="s", sides={"driver + CRIU": results.spread(values)})
+        for values in ((10, 11, 12), (20, 21, 22))
+    ]
+    [row] = comparison.compare(*map(found_in, slower))
+    assert row.change == "worse" and not row.is_worse_for_torpor
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What `torpor bench …` prints, on either stream, when it exits with `code`."""
+    assert cli_main(["bench", *arguments]) == code
+    return "".join(capsys.readouterr())
+
+
+def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    files = []
+    for name, cost in (("a", (1.00, 1.01, 1.02)), ("b", (1.03, 1.04, 1.05))):
+        results.save(found_in(measured(cost=cost), machine={**MACHINE, "kernel": name}), tmp_path / f"{name}.json")
+        files.append(str(tmp_path / f"{name}.json"))
+    shown = said(capsys, "compare", *files, code=1)
+    assert "differs: kernel: a → b" in shown
+    assert "worse" in shown
+    told = json.loads(said(capsys, "compare", *files[::-1], "--json"))
+    assert [row["change"] for row in told["rows"] if row["side"] == "torpor"] == ["better"]
+    assert "1 same" in said(capsys, "compare", files[0], files[0])
+    results.save(found_in(software_gpu=True, backend="sim"), tmp_path / "sim.json")
+    assert "software GPU" in said(capsys, "compare", files[0], str(tmp_path / "sim.json"), code=2)
+    assert "nowhere" in said(capsys, "compare", files[0], "nowhere.json", code=3)
+
+
+FIGURES = (
+    Figure(name="cost", title="Costs", kind="cost"),
+    Figure(name="lines", title="Against size", kind="lines", x="size", y="µs", x_log=True, x_is_bytes=True),
+    Figure(name="bars", title="Beside each other", kind="bars", y="ns per call"),
+    Figure(name="empty", title="Nothing to see", kind="bars"),
+)
+
+
+def drawable(**more: Any) -> Results:
+    many = (1.00, 1.01, 1.02)
+    return found_in(
+        measured("a | b", cost=many, figures=["cost", "bars"], note="a note"),
+        measured("c", cost=many, figures=["lines"], x=8.0, series="pinned", panel="in"),
+        measured("d", cost=many, figures=["lines"], x=4096.0, series="pinned", panel="in"),
+        measured("e", cost=many, figures=["lines"], x=4096.0, series="pinned", panel="out"),
+        measured("hidden", cost=many, in_table=False),
+        figures=FIGURES,
+        **more,
+    )
+
+
+def test_a_report_has_everything(tmp_path: Path) -> None:
+    written = report.write(drawable(), tmp_path)
+    pngs = {f"p-{name}.png" for name in ("cost", "lines", "bars")}
+    assert {path.name for path in written} == {"report.md", "index.html", *pngs}
+    text, html = (tmp_path / "report.md").read_text(), (tmp_path / "index.html").read_text()
+    assert r"| a \| b | ns | 10 | 10.1 (10 to 10.2) | 1.0100 (1.0000 to 1.0200) |" in text
+    assert "≤ 1 % over native: within noise" in text and "≤ 1 % over native: within noise" in html
+    assert "hidden" not in text
+    assert all(f"]({name})" in text for name in pngs)
+    assert html.count("data:image/png;base64,") == len(pngs) and "http" not in html.replace("http-equiv", "")
+    assert "H1000, 9 MiB" in text and "H1000, 9 MiB" in html
+    assert tables.SOFTWARE_GPU not in text + html
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in pngs)
+
+
+def test_the_whole_at_a_glance() -> None:
+    many = [measured(name, cost=(cost,) * 3) for name, cost in (("a", 1.0), ("b", 1.05), ("c", 1.001))]
+    sides = {"torpor": results.spread([2.0]), "driver + CRIU": results.spread([30.0])}
+    restore = Measurement(
+        name="restore", unit="s", sides=sides, headline=True, bars=[results.times_faster(8, "driver + CRIU")]
+    )
+    costs, values = tables.glance(found_in(*many, restore))
+    assert costs.rows == (("p", "3", "1.001", "1.050", "b", "1.000 to 1.000", "3 met, 1 missed"),)
+    assert values.rows == (("p", "restore", "s", "2", "30", "≥ 8 × as fast as driver + CRIU: met"),)
+    assert tables.glance(found_in()) == []
+
+
+def test_the_software_gpu_is_told_everywhere() -> None:
+    found = drawable(software_gpu=True, backend="sim")
+    for text in (markdown.text(found, {}), page.text(found, {})):
+        assert text.count(tables.SOFTWARE_GPU) == 2  # at the top, and with the only part's table
+    for figure in FIGURES[:3]:
+        shown = [m for m in found.parts[0].measurements if figure.name in m.figures]
+        texts = [text.get_text() for text in plots.canvas_of(figure, shown, found).texts]
+        assert any("SOFTWARE GPU" in text for text in texts)
+        assert any("H1000, 9 MiB" in text for text in texts)
+
+
+def axes_of(name: str) -> list[Any]:
+    found = drawable()
+    [figure] = [figure for figure in FIGURES if figure.name == name]
+    shown = [m for m in found.parts[0].measurements if name in m.figures]
+    axes: list[Any] = plots.canvas_of(figure, shown, found).axes
+    return axes
+
+
+def test_axes_begin_at_zero_and_have_units() -> None:
+    assert [(axes.get_xlim()[0], axes.get_xlabel()) for axes in axes_of("cost")] == [(0, "time relative to native")]
+    assert [(axes.get_xlim()[0], axes.get_xlabel()) for axes in axes_of("bars")] == [(0, "ns per call")]
+    panels = axes_of("lines")
+    assert [(axes.get_ylim()[0], axes.get_ylabel(), axes.get_title()) for axes in panels] == [
+        (0, "µs", "in"),
+        (0, "µs", "out"),
+    ]
+    assert panels[0].get_ylim() == panels[1].get_ylim()
+    assert [label.get_text() for label in panels[0].get_xticklabels()] == ["8 B", "4 KiB"]
+    # What lines that lie on each other do not tell stands below.
+    below = [text.get_text() for text in panels[0].texts]
+    assert below == ["pinned, native", "10", "10", "pinned, torpor", "10.1", "10.1"]
+
+
+def test_native_is_always_to_be_seen_beside_a_ratio() -> None:
+    figure = Figure(name="f", title="t", kind="cost", x="threads")
+    fast = [measured(f"m{x}", cost=(0.2, 0.3, 0.4), figures=["f"], x=x) for x in (1.0, 2.0, None)]
+    [by_x] = plots.canvas_of(figure, fast[:2], found_in(*fast)).axes
+    [lying] = plots.canvas_of(figure, fast[2:], found_in(*fast)).axes
+    assert by_x.get_ylim()[1] > 1 and lying.get_xlim()[1] > 1
+
+
+def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "available", lambda: False)
+    assert {path.name for path in report.write(drawable(), tmp_path)} == {"report.md", "index.html"}
+    assert "![" not in (tmp_path / "report.md").read_text()
+    assert "a note" in (tmp_path / "index.html").read_text()
+
+
+def test_report_is_made_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plots, "available", lambda: False)
+    results.save(drawable(), tmp_path / "a.json")
+    said_of_it = said(capsys, "report", str(tmp_path / "a.json"), "--out", str(tmp_path / "out"))
+    assert "matplotlib is not installed" in said_of_it
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"report.md", "index.html", "results.json"}
+    assert results.load(tmp_path / "out") == drawable()
+
+
+def test_pages_are_safe_from_what_results_say() -> None:
+    """Names and reasons are text, whatever is in them."""
+    evil = "<script>alert(1)</script>"
+    found = found_in(measured(evil, note=evil), machine={**MACHINE, "gpu": evil})
+    found.parts.append(PartResult(name=evil, title=evil, status="failed", reason=f"line\n{evil}"))
+    assert "<script" not in page.text(found, {})
+    assert "\n**failed: line" in markdown.text(found, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0"), (12.3456, "12.35"), (0.00001234, "0.0000123"), (48295.4, "48,295"), (-2.5, "-2.5"), (100.0, "100")],
+)
+def test_numbers_have_four_digits(value: float, shown: str) -> None:
+    number: Callable[[float], str] = tables.number
+    assert number(value) == shown

@@ -1,0 +1,217 @@
+"""Calls that change nothing are left out, and no others: waits, records that nobody looks at, what is set already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import eventually
+from tests.native.arena.harness import HELLO, MIB, NOT_SUPPORTED, SUCCESS, Control, Program, environment, out
+
+DEADLINE, NOT_READY, FUTEX = -3, 600, "202"
+
+
+class Events:
+    """A program with two streams and an event, and a driver that can be made to take no more work."""
+
+    def __init__(self, folder: Path, level: str = "always") -> None:
+        self.held = folder / "held"
+        fault = f"cuMemsetD16Async@1=hang:{self.held}"
+        self.program = Program(folder, environment, TORPOR_VM=level, TORPOR_SIM_FAULT=fault)
+        self.context = self.program.start_up()
+        self.memory = self.program.allocate(MIB)
+        self.one, self.two = (self.program.number("cuStreamCreate", out(8), 1) for _ in range(2))
+        self.event = self.program.number("cuEventCreate", out(8), 2)
+        self.control: Control = self.program.control()
+        for stream in (self.one, self.two, 0):  # the first call of its kind goes straight
+            self.record(stream)
+            self.wait(stream)
+        self.program.ok("cuMemsetD8Async", self.memory, 1, 64, 0)
+        self.program.ok("cuCtxSynchronize")
+        self.before = self.counts()
+
+    def record(self, stream: int) -> None:
+        self.program.ok("cuEventRecord", self.event, stream)
+
+    def wait(self, stream: int) -> None:
+        self.program.ok("cuStreamWaitEvent", stream, self.event, 0)
+
+    def counts(self) -> dict[str, int]:
+        return dict(self.control.json(HELLO)["vm"])
+
+    def since(self, kind: str) -> int:
+        return self.counts()[f"dropped_{kind}"] - self.before[f"dropped_{kind}"]
+
+    def hold(self) -> None:
+        """From here on everything that is deferred stays in the queue."""
+        self.program.ok("cuMemsetD16Async", self.memory, 2, 8, 0)
+
+    def end(self) -> None:
+        self.held.touch()
+        assert self.program.call("cuCtxSynchronize")[0] == SUCCESS
+        self.control.close()
+        self.program.end()
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Iterator[Events]:
+    running = Events(tmp_path)
+    yield running
+    running.end()
+
+
+def test_a_wait_for_what_comes_before_on_the_stream(events: Events) -> None:
+    events.record(events.one)
+    for _ in range(3):
+        events.wait(events.one)
+    assert events.since("waits") == 3
+    events.wait(events.two)  # somebody else's
+    events.record(events.two)
+    events.wait(events.one)
+    assert events.since("waits") == 3
+    events.record(0)
+    events.wait(0)  # whatever the default stream gets is a barrier
+    assert events.since("waits") == 3
+
+
+def test_a_wait_for_what_has_happened(events: Events) -> None:
+    events.record(events.one)
+    events.wait(events.two)
+    assert events.since("waits") == 0
+    events.program.ok("cuEventSynchronize", events.event)
+    events.wait(events.two)
+    assert events.since("waits") == 1
+    events.record(events.one)
+    events.wait(events.two)
+    assert events.since("waits") == 1
+    eventually(lambda: events.program.call("cuEventQuery", events.event)[0] == SUCCESS)
+    events.wait(events.two)
+    assert events.since("waits") == 2
+
+
+def test_what_is_recorded_unseen_is_waited_for(events: Events) -> None:
+    program = events.program
+    graph = program.number("cuGraphCreate", out(8), 0)
+    program.ok("cuGraphAddEventRecordNode", out(8), graph, None, 0, events.event)
+    ready = program.number("cuGraphInstantiateWithFlags", out(8), graph, 0)
+    for unseen in (
+        lambda: program.ok("cuCtxRecordEvent", events.context, events.event),
+        lambda: program.ok("cuGraphLaunch", ready, events.two),  # straight
+        lambda: program.ok("cuGraphLaunch", ready, events.two),
+        lambda: program.ok("cuEventRecord_ptsz", events.event, events.two),
+        lambda: program.ok("cuEventRecordWithFlags", events.event, events.two, 0),  # straight
+    ):
+        events.record(events.one)
+        unseen()
+        before = events.since("waits")
+        events.wait(events.one)
+        assert events.since("waits") == before
+
+
+def test_a_new_event_is_not_the_old_one(events: Events) -> None:
+    for _ in range(3):
+        events.record(events.one)
+        events.program.ok("cuEventDestroy_v2", events.event)
+        events.event = events.program.number("cuEventCreate", out(8), 2)
+        events.wait(events.one)
+    assert events.since("waits") == 0
+
+
+def test_records_that_nobody_looks_at(events: Events) -> None:
+    events.hold()
+    for _ in range(5):
+        events.record(events.one)
+        events.wait(events.one)  # left out itself
+    assert events.since("records") == 4
+    events.wait(events.two)
+    events.record(events.one)
+    assert events.since("records") == 4
+    events.record(0)
+    assert events.since("records") == 5
+    events.record(events.one)  # the default stream's record is a barrier
+    assert events.since("records") == 5
+    events.held.touch()
+    events.program.ok("cuEventSynchronize", events.event)
+
+
+def test_a_graph_may_look(events: Events) -> None:
+    program = events.program
+    graph = program.number("cuGraphCreate", out(8), 0)
+    program.ok("cuGraphAddEventWaitNode", out(8), graph, None, 0, events.event)
+    ready = program.number("cuGraphInstantiateWithFlags", out(8), graph, 0)
+    program.ok("cuGraphLaunch", ready, events.two)
+    events.hold()
+    events.record(events.one)
+    program.ok("cuGraphLaunch", ready, events.two)
+    events.record(events.one)
+    assert events.since("records") == 0
+
+
+def test_a_thread_that_is_about_to_look_finds_the_record(events: Events) -> None:
+    """It waits for the queue up to the first record; were that one left out, it would see the one before."""
+    events.hold()
+    events.record(events.one)
+    asking = events.program.begin("cuEventQuery", events.event, first=[("cuCtxSetCurrent", events.context)])
+
+    def waits_for_the_queue() -> bool:
+        inside = events.control.freeze(20, status=DEADLINE)["inside"]
+        threads = [each["tid"] for each in inside if each["call"] == "cuEventQuery"]
+        calls = [Path(f"/proc/{events.program.process.pid}/task/{tid}/syscall").read_text() for tid in threads]
+        return any(call.split()[0] == FUTEX for call in calls)
+
+    eventually(waits_for_the_queue)
+    events.record(events.one)
+    assert events.since("records") == 0
+    events.held.touch()
+    assert events.program.finish(asking)["result"] in (SUCCESS, NOT_READY)
+    events.record(events.one)
+
+
+def test_the_current_context_is_set_once(events: Events) -> None:
+    program = events.program
+    program.ok("cuCtxGetCurrent", out(8))
+    for _ in range(4):
+        program.ok("cuCtxSetCurrent", events.context)
+    assert events.since("settings") == 4
+    other = program.number("cuCtxCreate_v2", out(8), 0, 0)
+    program.ok("cuCtxSetCurrent", events.context)
+    assert events.since("settings") == 4
+    program.ok("cuCtxSetCurrent", other)
+    program.ok("cuCtxDestroy_v2", other)
+    assert program.call("cuCtxSetCurrent", other)[0] != SUCCESS
+    program.ok("cuCtxSetCurrent", events.context)
+    program.ok("cuCtxSetCurrent", None)
+    assert program.number("cuCtxGetCurrent", out(8)) != other
+    program.ok("cuCtxSetCurrent", events.context)
+    assert program.number("cuCtxGetCurrent", out(8)) == events.context
+
+
+def test_a_cache_configuration_is_set_once(events: Events) -> None:
+    program, carve_out = events.program, 9
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    function = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    for _ in range(3):
+        program.ok("cuFuncSetCacheConfig", function, 1)
+        program.ok("cuCtxSetCacheConfig", 2)
+    assert events.since("settings") == 4
+    program.ok("cuFuncSetCacheConfig", function, 2)
+    assert program.call("cuFuncSetAttribute", function, carve_out, 50)[0] in (SUCCESS, NOT_SUPPORTED)
+    program.ok("cuFuncSetCacheConfig", function, 2)  # the carve-out may have changed it
+    assert program.call("cuFuncSetAttribute", function, carve_out, 50)[0] in (SUCCESS, NOT_SUPPORTED)
+    assert events.since("settings") == 4
+
+
+PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n"
+
+
+def test_nothing_is_dropped_where_only_questions_are_answered(tmp_path: Path) -> None:
+    events = Events(tmp_path, "answers")
+    events.program.ok("cuCtxGetCurrent", out(8))
+    for _ in range(3):
+        events.record(events.one)
+        events.wait(events.one)
+        events.program.ok("cuCtxSetCurrent", events.context)
+    assert events.counts()["dropped"] == 0
+    events.end()

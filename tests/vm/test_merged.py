@@ -1,0 +1,124 @@
+"""Launches that repeat are launched as graphs: bytes and statuses of a native run, whatever becomes of the graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.native.arena.harness import environment
+from tests.vm.test_deferred import buffers, natively, quickly, run, step, steps, thread, words
+from tests.vm.world import BUFFERS
+
+kinds = st.tuples(st.integers(0, 3), buffers, st.integers(1, 2)).map(list)
+MOST = 200  # calls that fit into the queue besides the one that keeps the driver
+
+
+def repeated(kind: list[list[int]], times: int, seed: int, apart: bool, who: int) -> list[Any]:
+    return [who, "rounds", kind, max(2, min(times, MOST // (len(kind) + 1))), seed, apart]
+
+
+sequences = st.lists(kinds, min_size=1, max_size=12)
+rounds = st.builds(repeated, sequences, st.integers(2, 30), words, st.sampled_from([False, False, True]), thread)
+between = st.one_of(
+    steps, *[step(name) for name in ("renew_module", "renew_stream", "shared_limit", "renew_graph", "hand", "hand")]
+)
+parts = st.tuples(st.lists(between, max_size=5), rounds).map(lambda both: [*both[0], both[1]])
+programs = st.lists(
+    st.lists(parts, min_size=1, max_size=5).map(lambda program: [each for part in program for each in part]),
+    min_size=1,
+    max_size=4,
+)
+
+
+def slow(folder: Path, setting: str, *faults: str) -> dict[str, str]:
+    """A driver that can be kept from taking work, and fails as the faults say."""
+    held = folder / "held"
+    fault = ";".join([f"cuMemsetD16Async@1+=hang:{held}", *faults])
+    held.touch()
+    return environment(folder, TORPOR_VM=setting, TORPOR_TEST_HELD=str(held), TORPOR_SIM_FAULT=fault)
+
+
+def compare(folder: Path, given_: Any, setting: str = "always-full", *faults: str) -> dict[str, int]:
+    found = run(given_, slow(folder, setting, *faults))
+    assert found["said"] == natively(given_)
+    counts: dict[str, int] = found["vm"]
+    return counts
+
+
+@given(given_=programs)
+@quickly(5)
+def test_random_rounds(tmp_path: Path, given_: Any) -> None:
+    compare(tmp_path, given_)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(7200)
+@given(given_=programs)
+@quickly(2500)
+def test_thousands_of_random_rounds(tmp_path: Path, given_: Any) -> None:
+    compare(tmp_path, given_)
+
+
+CHAIN = [[0, 1, 1], [1, 1, 1], [2, 1, 1], [0, 1, 2], [1, 1, 1], [0, 1, 1], [2, 1, 1], [0, 1, 2], [1, 1, 1], [0, 1, 1]]
+"""Ten launches on one stream."""
+ROUNDS = [[0, "hand", 1, 1], [0, "rounds", CHAIN, 20, 7, False], [0, "read", 1]]
+
+
+@pytest.mark.parametrize("stream", [0, pytest.param(1, marks=pytest.mark.full)])
+def test_a_chain_of_ten_is_merged(tmp_path: Path, stream: int) -> None:
+    counts = compare(tmp_path, [[[0, "hand", 1, stream], *ROUNDS[1:]] * 3])
+    assert counts["merged"] > 200
+    assert counts["merged"] >= counts["merged_graphs"] * 4
+    assert counts["fallbacks"] == 0
+
+
+def test_a_chain_is_merged_without_haste(tmp_path: Path) -> None:
+    """As a program gets it, not a test: the graph is made when it has been worth it eight times."""
+    counts = compare(tmp_path, [ROUNDS * 3], "full")
+    assert 0 < counts["merged"] < 3 * 20 * len(CHAIN) - 80
+
+
+def test_nothing_is_merged_unless_asked_for(tmp_path: Path) -> None:
+    assert compare(tmp_path, [ROUNDS], "always")["merged"] == 0
+
+
+OFTEN_REFUSED = ("cuGraphAddKernelNode@2+=fail:1", "cuGraphExecKernelNodeSetParams@3=fail:1", "cuGraphLaunch@4=fail:1")
+REFUSED = (
+    "cuGraphCreate@1+=fail:2",
+    "cuGraphInstantiateWithFlags@4+=fail:801",
+    "cuGraphExecKernelNodeSetParams@1+=fail:1",
+    "cuThreadExchangeStreamCaptureMode@1+=fail:1",
+)
+REFUSALS = [*OFTEN_REFUSED, *(pytest.param(fault, marks=pytest.mark.full) for fault in REFUSED)]
+
+
+@pytest.mark.parametrize("fault", REFUSALS)
+def test_a_refused_graph_loses_and_doubles_nothing(tmp_path: Path, fault: str) -> None:
+    counts = compare(tmp_path, [[ROUNDS[0], *ROUNDS[1:] * 3]], "always-full", fault)
+    assert counts["fallbacks"] > 0
+
+
+def test_a_changed_module_is_a_new_chain(tmp_path: Path) -> None:
+    program = [ROUNDS[0], *[*ROUNDS[1:], [0, "renew_module"]] * 4]
+    assert compare(tmp_path, [program])["merged"] > 0
+
+
+@pytest.mark.full
+def test_streams_do_not_share_a_graph(tmp_path: Path) -> None:
+    """Launches of one graph come one after the other, and the streams would wait for each other."""
+    mixed = [[index % 2, index % BUFFERS, 1] for index in range(9)]
+    program: list[Any] = [[0, "hand", 1, 1], [0, "hand", 2, 2]]
+    program += [[0, "rounds", mixed, 15, 5, False], [0, "rounds", mixed, 15, 6, True]]
+    compare(tmp_path, [program * 2])
+    one_after_the_other = [[0, 0, 1], [1, 0, 1], [0, 1, 1], [1, 1, 1], [0, 2, 1], [1, 2, 1]]
+    counts = compare(tmp_path, [[*program[:2], [0, "rounds", one_after_the_other, 20, 5, False]]])
+    assert counts["merged"] > 0
+
+
+@pytest.mark.full
+def test_a_lost_context_is_told_as_natively(tmp_path: Path) -> None:
+    compare(tmp_path, [[*ROUNDS, [0, "stray", 1]]])
