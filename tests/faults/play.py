@@ -115,6 +115,8 @@ def _act(scene: Scene, row: Row, spoil: Callable[[], None]) -> tuple[int, str]:
     try:
         _verb(scene, row)()
     except TorporError as error:
+        if isinstance(error, errors.Refused):
+            raise Lost(f"refused, so the fault was not reached: {error.message}") from None
         if row.named is not None and not isinstance(error, errors.KeeperUnavailable):
             step = error.details.get("step")
             if step != row.named:

@@ -269,6 +269,16 @@ def test_a_script_that_is_killed_is_no_commit(job: Supervised, images: Path) -> 
     job.walks_on()
 
 
+def test_a_dump_that_is_killed_leaves_no_process(job: Supervised) -> None:
+    """CRIU tries what the kernel can do in processes that wait to be ended: they would pass for strays of the job."""
+    for end in ("exit 1", "kill -9 $$"):
+        with job.client() as client:
+            client.criu(["sh", "-c", f"sleep 1000 & {end}", "dump"])
+        assert job.info().criu is None
+        assert job.tree().strays == ()
+    job.walks_on()
+
+
 def test_one_criu_at_a_time(job: Supervised, images: Path) -> None:
     images.mkdir()
     with criu.Dump(job.folder) as dump:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from torpor.process import spawn
 from torpor.process.loop import READ, Loop
@@ -25,7 +26,8 @@ class CriuRun:
         self._loop = loop
         self._ended = ended
         self._output = bytearray()
-        self._kills = "dump" in argv and "--leave-running" not in argv
+        self._dumps = "dump" in argv
+        self._kills = self._dumps and "--leave-running" not in argv
         self.status: int | None = None
         command = list(argv)
         for key, fd in inherit.items():
@@ -66,4 +68,17 @@ class CriuRun:
         self._loop.forget(self._reader)
         os.close(self._reader)
         self.status = status
+        if self._dumps:
+            self._end_its_children()
         self._ended(self)
+
+    def _end_its_children(self) -> None:
+        """One that was killed leaves its script, and what it tries the kernel's features with: the job's they are not.
+
+        What it restored leads groups of its own, but nothing that belongs to a dump outlives it."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+            while True:
+                os.waitpid(-self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            return
