@@ -16,8 +16,9 @@ bool movable(const CUmemAllocationProp& wanted) {
          (static_cast<unsigned>(wanted.requestedHandleTypes) & ~static_cast<unsigned>(kDescriptor)) == 0;
 }
 
-// The driver does not tell how large imported memory is, but refuses to map more of it than there is.
-std::uint64_t size_of(CUmemGenericAllocationHandle handle, DeviceMemory& memory) {
+// The driver does not tell how large imported memory is, but it refuses to map more than there is. One that maps all of
+// it or nothing is offered every size in turn: a refusal takes microseconds.
+std::uint64_t size_of(CUmemGenericAllocationHandle handle, int device, DeviceMemory& memory) {
   const std::uint64_t grain = memory.granularity();
   const auto holds = [&](std::uint64_t grains) {
     const auto address = memory.take_address(grains * grain);
@@ -27,8 +28,15 @@ std::uint64_t size_of(CUmemGenericAllocationHandle handle, DeviceMemory& memory)
     memory.give_address(*address, grains * grain);
     return fits;
   };
-  std::uint64_t fits = 0;
-  std::uint64_t over = 1;
+  std::size_t total = 0;
+  if (real::cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS) return 0;
+  if (!holds(1)) {
+    std::uint64_t grains = 2;
+    while (grains * grain <= total && !holds(grains)) ++grains;
+    return grains * grain <= total ? grains * grain : 0;
+  }
+  std::uint64_t fits = 1;
+  std::uint64_t over = 2;
   while (holds(over)) {
     fits = over;
     over *= 2;
@@ -91,7 +99,7 @@ std::optional<CUresult> import_memory(int fd, CUmemGenericAllocationHandle& out)
       made->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     made->device = made->properties.location.id;
     DeviceMemory* const memory = Arena::get()->device(made->device);
-    if (memory != nullptr && memory->usable()) made->size = size_of(made->handle, *memory);
+    if (memory != nullptr && memory->usable()) made->size = size_of(made->handle, made->device, *memory);
   }
   if (made->size == 0) {
     real::cuMemRelease(made->handle);
