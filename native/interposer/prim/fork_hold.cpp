@@ -2,26 +2,47 @@
 
 #include <pthread.h>
 
-#include <mutex>
+#include <atomic>
+#include <cstdint>
+
+#include "thread.h"
 
 namespace torpor {
 namespace {
 
-// Never destroyed: threads of ours may hold it while the process exits.
-std::mutex& gap() {
-  static auto* const instance = new std::mutex;
-  static const int registered =
-      ::pthread_atfork([] { gap().lock(); }, [] { gap().unlock(); }, [] { gap().unlock(); });
-  static_cast<void>(registered);
-  return *instance;
+constexpr std::uint32_t kForking = UINT32_MAX;
+constinit std::atomic<std::uint32_t> holders{0};
+
+void wait_for_holders() {
+  for (;;) {
+    std::uint32_t found = 0;
+    if (holders.compare_exchange_weak(found, kForking)) return;
+    if (found != 0) thread::wait_while(holders, found);
+  }
+}
+
+void forked() {
+  holders = 0;
+  thread::wake_all(holders);
 }
 
 }  // namespace
 
-ForkHold::ForkHold() { gap().lock(); }
+ForkHold::ForkHold() {
+  static const int registered = ::pthread_atfork(wait_for_holders, forked, forked);
+  static_cast<void>(registered);
+  for (std::uint32_t found = holders;;) {
+    if (found == kForking) {
+      thread::wait_while(holders, kForking);
+      found = holders;
+    } else if (holders.compare_exchange_weak(found, found + 1)) {
+      return;
+    }
+  }
+}
 
 void ForkHold::end() {
-  if (held_) gap().unlock();
+  if (held_ && --holders == 0) thread::wake_all(holders);
   held_ = false;
 }
 

@@ -8,7 +8,8 @@ namespace torpor {
 
 class ForkHold {
  public:
-  // fork() in any thread waits until this object is gone, at most for as long as the holder takes. Not recursive.
+  // fork() in any thread waits until all such objects are gone. They do not wait for each other, because a process that answers
+  // a peer may be asking that peer.
   ForkHold();
   ~ForkHold() { end(); }
   ForkHold(const ForkHold&) = delete;
