@@ -57,7 +57,8 @@ Ticket wait_in(const Event& event, Stream& stream, std::vector<Ticket> before) {
     };
     return stream.submit({wait, std::move(before)});
   }
-  if (event.recording) before.push_back(event.recording->ticket);
+  // Another process may have recorded a shared one since: what this one recorded means nothing then.
+  if (event.recording && !event.shared) before.push_back(event.recording->ticket);
   return stream.submit({[](Stream&) {}, std::move(before), true});
 }
 
