@@ -47,3 +47,14 @@ def test_suspended_and_resumed(home: Path, undisturbed: Reference, tier: str) ->
         assert moved.bytes == SHARED_BYTES
         job.resume()
     assert finish(job) == undisturbed
+
+
+def test_an_event_whose_maker_has_ended(home: Path) -> None:
+    del home
+    reference = Reference("orphaned.py")
+    job = torpor.run(paced("orphaned.py", steps=20), name="orphans", gpu="sim")
+    for _time in range(2):
+        walk_on(job, 5)
+        job = torpor.restore(job.checkpoint())
+    walk_on(job, 3)
+    assert finish(job) == reference

@@ -1,22 +1,18 @@
-"""Memory and events between processes on the software GPU: cuIpc*."""
+"""Memory between processes on the software GPU: cuIpc*; events are in test_shared_events.py."""
 
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import eventually
-from tests.native.arena.harness import libraries
 from tests.native.simgpu.kernels import PTX
 from tests.native.simgpu.program import (
     INVALID_CONTEXT,
     INVALID_HANDLE,
     INVALID_VALUE,
     MIB,
-    NOT_READY,
     NOT_SUPPORTED,
     SUCCESS,
     Mapping,
@@ -199,139 +195,3 @@ def test_opened_memory_cannot_be_restored(start: Start) -> None:
     for step in ("Lock", "Checkpoint"):
         owner.ok(f"cuCheckpointProcess{step}", other.pid, None)
     assert owner.status("cuCheckpointProcessRestore", other.pid, None) == NOT_SUPPORTED
-
-
-@pytest.fixture(params=["driver", "torpor"])
-def peers(request: pytest.FixtureRequest, start: Start, tmp_path: Path) -> tuple[Program, Program]:
-    """An owner and another process, with the driver's events or with Torpor's in front of them."""
-    if request.param == "driver":
-        return pair(start)
-    interposer, driver = libraries()
-    (tmp_path / "ctl").mkdir()
-    return pair(
-        start, LD_PRELOAD=str(interposer), TORPOR_REAL_LIBCUDA=str(driver), TORPOR_JOB_DIR=str(tmp_path)
-    )
-
-
-def event_pair(owner: Program, other: Program) -> tuple[int, int]:
-    event = owner.number("cuEventCreate", out(8), INTERPROCESS | DISABLE_TIMING)
-    handle = by_value(owner.ok("cuIpcGetEventHandle", out(64), event)[0])
-    return event, other.number("cuIpcOpenEventHandle", out(8), handle)
-
-
-def blocked_stream(program: Program) -> tuple[int, int]:
-    """A stream that waits, and the address where a 1 lets it go on."""
-    flag = program.number("cuMemHostAlloc", out(8), 4096, 0)
-    stream = program.number("cuStreamCreate", out(8), 1)
-    program.ok("cuStreamWaitValue32_v2", stream, flag, 1, 0)
-    return stream, flag
-
-
-def test_an_event_is_recorded_here_and_awaited_there(peers: tuple[Program, Program]) -> None:
-    owner, other = peers
-    event, there = event_pair(owner, other)
-    assert other.status("cuEventQuery", there) == SUCCESS  # never recorded
-    stream, flag = blocked_stream(owner)
-    owner.ok("cuEventRecord", event, stream)
-    assert owner.status("cuEventQuery", event) == other.status("cuEventQuery", there) == NOT_READY
-    theirs = other.number("cuStreamCreate", out(8), 1)
-    mark = other.number("cuMemHostAlloc", out(8), 4096, 0)
-    other.ok("cuStreamWaitEvent", theirs, there, 0)
-    other.ok("cuMemsetD8Async", mark, 9, 1, theirs)
-    assert other.status("cuStreamQuery", theirs) == NOT_READY
-    other.begin("cuEventSynchronize", there)
-    owner.poke(flag, struct.pack("<I", 1))
-    assert other.finish() == SUCCESS
-    other.ok("cuStreamSynchronize", theirs)
-    assert other.python(f"peek({mark}, 1)") == "09"
-    assert owner.status("cuEventQuery", event) == SUCCESS
-
-
-def test_an_event_is_recorded_by_the_process_that_opened_it(peers: tuple[Program, Program]) -> None:
-    owner, other = peers
-    event, there = event_pair(owner, other)
-    stream, flag = blocked_stream(other)
-    other.ok("cuEventRecord", there, stream)
-    assert owner.status("cuEventQuery", event) == NOT_READY
-    other.poke(flag, struct.pack("<I", 1))
-    owner.ok("cuEventSynchronize", event)
-
-
-def test_a_stream_waits_for_what_the_other_side_recorded(peers: tuple[Program, Program]) -> None:
-    """The process that made the event waits for the one that opened it, and they take turns."""
-    owner, other = peers
-    event, there = event_pair(owner, other)
-    mine = owner.number("cuStreamCreate", out(8), 1)
-    for turn in (1, 2):
-        theirs, flag = blocked_stream(other)
-        other.ok("cuEventRecord", there, theirs)
-        owner.ok("cuStreamWaitEvent", mine, event, 0)
-        assert owner.status("cuStreamQuery", mine) == NOT_READY
-        owner.ok("cuEventRecord", event, mine)
-        assert other.status("cuEventQuery", there) == NOT_READY
-        other.ok("cuStreamWaitEvent", 0, there, 0)
-        other.poke(flag, struct.pack("<I", 1))
-        other.ok("cuStreamSynchronize", 0)
-        assert owner.status("cuEventQuery", event) == SUCCESS, turn
-
-
-def test_a_wait_is_for_the_recording_that_was_made_before_it(peers: tuple[Program, Program]) -> None:
-    owner, other = peers
-    event, there = event_pair(owner, other)
-    first, first_flag = blocked_stream(owner)
-    owner.ok("cuEventRecord", event, first)
-    theirs = other.number("cuStreamCreate", out(8), 1)
-    other.ok("cuStreamWaitEvent", theirs, there, 0)
-    second, second_flag = blocked_stream(owner)
-    owner.ok("cuEventRecord", event, second)
-    later = other.number("cuStreamCreate", out(8), 1)
-    other.ok("cuStreamWaitEvent", later, there, 0)
-    owner.poke(first_flag, struct.pack("<I", 1))
-    other.ok("cuStreamSynchronize", theirs)
-    assert other.status("cuStreamQuery", later) == other.status("cuEventQuery", there) == NOT_READY
-    owner.poke(second_flag, struct.pack("<I", 1))
-    other.ok("cuStreamSynchronize", later)
-
-
-def test_nobody_waits_for_a_process_that_died(peers: tuple[Program, Program]) -> None:
-    owner, other = peers
-    event, there = event_pair(owner, other)
-    stream, _flag = blocked_stream(owner)
-    owner.ok("cuEventRecord", event, stream)
-    other.begin("cuEventSynchronize", there)
-    owner.kill()
-    assert other.finish() == SUCCESS
-    eventually(lambda: other.status("cuEventQuery", there) == SUCCESS)
-
-
-def test_events_that_cannot_be_shared(peers: tuple[Program, Program]) -> None:
-    owner, other = peers
-    plain = owner.number("cuEventCreate", out(8), DISABLE_TIMING)
-    assert owner.status("cuIpcGetEventHandle", out(64), plain) == INVALID_HANDLE
-    assert owner.status("cuEventCreate", out(8), INTERPROCESS) == INVALID_VALUE
-    event = owner.number("cuEventCreate", out(8), INTERPROCESS | DISABLE_TIMING)
-    handle = by_value(owner.ok("cuIpcGetEventHandle", out(64), event)[0])
-    assert owner.status("cuIpcOpenEventHandle", out(8), handle) == INVALID_CONTEXT
-    assert other.status("cuIpcOpenEventHandle", out(8), by_value(bytes(64))) == INVALID_VALUE
-    there = other.number("cuIpcOpenEventHandle", out(8), handle)
-    assert other.status("cuEventElapsedTime", out(4), there, there) == INVALID_HANDLE
-    owner.ok("cuEventDestroy_v2", event)
-    other.ok("cuEventDestroy_v2", there)
-    assert other.status("cuIpcOpenEventHandle", out(8), handle) == INVALID_HANDLE
-
-
-def test_a_shared_event_survives_a_checkpoint_as_the_process_own(start: Start) -> None:
-    owner, other = pair(start)
-    event, there = event_pair(owner, other)
-    owner.ok("cuEventRecord", event, 0)
-    for step in ("Lock", "Checkpoint"):
-        other.ok(f"cuCheckpointProcess{step}", owner.pid, None)
-    assert not any("torpor-simgpu-event" in name for name in owner.python("descriptors()").values())
-    for step in ("Restore", "Unlock"):
-        other.ok(f"cuCheckpointProcess{step}", owner.pid, None)
-    assert owner.status("cuEventQuery", event) == SUCCESS
-    stream, flag = blocked_stream(owner)
-    owner.ok("cuEventRecord", event, stream)
-    assert other.status("cuEventQuery", there) == SUCCESS
-    owner.poke(flag, struct.pack("<I", 1))
-    owner.ok("cuEventSynchronize", event)

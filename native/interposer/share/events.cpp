@@ -4,16 +4,18 @@
 #include <atomic>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "../arena/arena.h"
 #include "../arena/contexts.h"
 #include "../generated/real.h"
 #include "../hooks/aside.h"
+#include "../prim/fork_hold.h"
 #include "../prim/log.h"
 #include "../prim/thread.h"
 #include "../vm/forget.h"
 #include "client.h"
+#include "event_table.h"
+#include "marks.h"
 #include "server.h"
 
 namespace torpor::share::events {
@@ -21,27 +23,22 @@ namespace {
 
 constexpr unsigned kFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-struct Recording {
-  std::uint64_t number;
-  CUevent mark;
-};
-
 struct Entry {
-  arena::SharedName name;    // ours
-  arena::SharedName origin;  // whose handle it is; ours where it was made here
-  arena::SharedName latest;  // at the origin: who recorded it last
+  arena::SharedName name;  // as its maker gave it
+  bool made_here = false;
+  std::uint64_t place = 0;
+  EventWord* word = nullptr;
   CUcontext context = nullptr;
-  std::uint64_t recorded = 0;
-  std::vector<Recording> under_way;
-  std::vector<CUevent> spare;
-  bool destroyed = false;
+  std::uint64_t recorded = 0;  // the number of the recording that the driver's event has
+  bool captured = false;       // that recording is a graph's
 };
 
 struct Table {
   std::mutex lock;
-  std::unordered_map<CUevent, std::shared_ptr<Entry>> living;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> by_number;  // and those that peers may still ask about
+  std::unordered_map<CUevent, Entry> living;
+  std::unordered_map<std::uint64_t, std::uint64_t> places;  // of those made here, by number
   std::uint64_t next = 1;
+  Marks marks;
 };
 
 Table& table() {
@@ -52,71 +49,27 @@ Table& table() {
 // The process that has events here; a forked child has none.
 constinit std::atomic<pid_t> owner{0};
 
-std::shared_ptr<Entry> find(CUevent event) {
+std::optional<Entry> find(CUevent event) {
   const std::lock_guard guard(table().lock);
   const auto found = table().living.find(event);
-  return found != table().living.end() ? found->second : nullptr;
+  return found != table().living.end() ? std::optional(found->second) : std::nullopt;
 }
 
-std::shared_ptr<Entry> add(CUevent event, CUcontext context, const arena::SharedName* origin) {
-  auto entry = std::make_shared<Entry>();
-  Table& all = table();
+void add(CUevent event, const Entry& entry) {
   {
-    const std::lock_guard guard(all.lock);
-    entry->name = arena::own_name();
-    entry->name.block = all.next++;
-    entry->origin = origin != nullptr ? *origin : entry->name;
-    entry->latest = entry->name;
-    entry->context = context;
-    all.living.insert_or_assign(event, entry);
-    all.by_number.emplace(entry->name.block, entry);
+    const std::lock_guard guard(table().lock);
+    table().living.insert_or_assign(event, entry);
+    if (entry.made_here) table().places.emplace(entry.name.block, entry.place);
   }
   owner.store(::getpid());
   if (!vm::events_are_shared()) vm::share_event();
-  return entry;
-}
-
-// With the lock held. Marks whose recording is done can be used again.
-void tidy(Entry& entry) {
-  const auto done = std::ranges::partition(entry.under_way, [](const Recording& each) {
-    return real::cuEventQuery(each.mark) == CUDA_ERROR_NOT_READY;
-  });
-  for (const Recording& each : done) entry.spare.push_back(each.mark);
-  entry.under_way.erase(done.begin(), done.end());
 }
 
 // With the lock held.
-bool is_done(const Entry& entry, std::uint64_t number) {
-  const auto found = std::ranges::find(entry.under_way, number, &Recording::number);
-  return found == entry.under_way.end() || real::cuEventQuery(found->mark) != CUDA_ERROR_NOT_READY;
-}
-
-CUevent take_mark(Entry& entry) {
-  {
-    const std::lock_guard guard(table().lock);
-    tidy(entry);
-    if (!entry.spare.empty()) {
-      const CUevent mark = entry.spare.back();
-      entry.spare.pop_back();
-      return mark;
-    }
-  }
-  CUevent mark = nullptr;
-  const contexts::Pushed pushed(entry.context);
-  if (pushed.status == CUDA_SUCCESS) real::cuEventCreate(&mark, CU_EVENT_DISABLE_TIMING);
-  return mark;
-}
-
-// With the lock held: destroyed events go when nothing of theirs is under way any more.
-void bury() {
-  std::erase_if(table().by_number, [](const auto& each) {
-    Entry& entry = *each.second;
-    if (!entry.destroyed) return false;
-    tidy(entry);
-    for (const CUevent mark : entry.spare) real::cuEventDestroy_v2(mark);
-    entry.spare.clear();
-    return entry.under_way.empty();
-  });
+void drop(const Entry& entry) {
+  if (!entry.made_here) return;
+  table().places.erase(entry.name.block);
+  event_table::give(entry.place);
 }
 
 // Runs in a stream, as a host function.
@@ -132,16 +85,31 @@ const Calls kPerThread{real::cuEventRecord_ptsz, real::cuStreamIsCapturing_ptsz,
 
 bool contains(CUevent event) {
   const pid_t process = owner.load(std::memory_order_relaxed);
-  return process != 0 && process == ::getpid() && find(event) != nullptr;
+  return process != 0 && process == ::getpid() && find(event).has_value();
 }
 
 std::optional<CUresult> create(CUevent* out, unsigned flags) {
   const bool shareable = (flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) != 0;
   if (!shareable || (flags & ~kFlags) != 0 || out == nullptr || arena::Arena::get() == nullptr) return std::nullopt;
-  CUcontext context = nullptr;
-  if (real::cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr || !serve()) return std::nullopt;
+  Entry entry;
+  if (real::cuCtxGetCurrent(&entry.context) != CUDA_SUCCESS || entry.context == nullptr || !serve()) return std::nullopt;
+  {
+    const std::lock_guard guard(table().lock);
+    const auto place = event_table::take();
+    if (!place) return std::nullopt;
+    entry.made_here = true;
+    entry.place = *place;
+    entry.word = &event_table::own(*place);
+    entry.name = arena::own_name();
+    entry.name.block = table().next++;
+  }
   const CUresult result = real::cuEventCreate(out, flags & ~static_cast<unsigned>(CU_EVENT_INTERPROCESS));
-  if (result == CUDA_SUCCESS) add(*out, context, nullptr);
+  if (result == CUDA_SUCCESS) {
+    add(*out, entry);
+  } else {
+    const std::lock_guard guard(table().lock);
+    drop(entry);
+  }
   return result;
 }
 
@@ -149,7 +117,7 @@ CUresult give_handle(CUipcEventHandle* out, CUevent event) {
   const auto entry = find(event);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // The driver gives no handle of an event that came by one.
-  if (entry == nullptr || entry->origin != entry->name) return CUDA_ERROR_INVALID_HANDLE;
+  if (!entry || !entry->made_here) return CUDA_ERROR_INVALID_HANDLE;
   EventHandle handle;
   handle.event = entry->name;
   std::memset(out, 0, sizeof *out);
@@ -169,102 +137,112 @@ CUresult open(CUevent* out, const CUipcEventHandle& opaque) {
   if (!serve()) return CUDA_ERROR_INVALID_HANDLE;
   EventRequest question;
   question.event = handle.event;
-  const auto reply = ask(question);
+  question.pid = handle.event.pid;
+  const ForkHold hold;
+  Descriptor memory;
+  const auto reply = ask(question, memory);
   if (!reply) return CUDA_ERROR_OPERATING_SYSTEM;
   if (reply->known == 0) return CUDA_ERROR_INVALID_HANDLE;
-  CUcontext current = nullptr;
-  real::cuCtxGetCurrent(&current);
+  Entry entry;
+  entry.name = handle.event;
+  {
+    const std::lock_guard guard(table().lock);
+    entry.word = event_table::of(handle.event, memory, reply->place);
+  }
+  if (entry.word == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
+  real::cuCtxGetCurrent(&entry.context);
   const CUresult result = real::cuEventCreate(out, CU_EVENT_DISABLE_TIMING);
-  if (result == CUDA_SUCCESS) add(*out, current, &handle.event);
+  if (result == CUDA_SUCCESS) add(*out, entry);
   return result;
 }
 
 void forget(CUevent event) {
   if (!contains(event)) return;
+  const std::lock_guard guard(table().lock);
+  if (const auto found = table().living.extract(event)) drop(found.mapped());
+}
+
+void recorded(CUevent event, CUstream stream, const Calls& calls, bool captured) {
+  const auto entry = find(event);
+  if (!entry) return;
+  CUevent mark = nullptr;
+  bool marked = false;
+  if (!captured) {
+    const Aside aside;
+    {
+      const std::lock_guard guard(table().lock);
+      mark = table().marks.take(entry->context);
+    }
+    // Outside of the lock: where much is queued the driver waits here, perhaps for what a peer has to be told of.
+    marked = mark != nullptr && calls.record(mark, stream) == CUDA_SUCCESS;
+    if (!marked) real::cuEventSynchronize(event);  // slower, and as right
+  }
+  const std::lock_guard guard(table().lock);
+  Table& all = table();
+  if (mark != nullptr && !marked) all.marks.give(entry->context, mark);
+  const auto found = all.living.find(event);
+  if (found == all.living.end()) return;
+  found->second.captured = captured;
+  if (captured) return;
+  found->second.recorded = marked ? all.marks.enter(entry->context, mark) : all.marks.enter_done();
+  found->second.word->store({::getpid(), found->second.recorded});
+}
+
+Latest::Latest(CUevent event) : event_(event) {
   const Aside aside;
   const std::lock_guard guard(table().lock);
-  if (const auto found = table().living.extract(event)) found.mapped()->destroyed = true;
-  bury();
+  const auto found = table().living.find(event);
+  if (found == table().living.end() || found->second.captured) return;
+  const Entry& entry = found->second;
+  const Recording latest = entry.word->latest();
+  const bool here = latest.pid == ::getpid();
+  if (here && latest.number == entry.recorded) return;
+  CUevent stand_in = here ? table().marks.pin(latest.number) : nullptr;
+  if (stand_in != nullptr) pinned_ = latest.number;
+  if (stand_in == nullptr) stand_in = table().marks.blank(entry.context);
+  if (stand_in != nullptr) event_ = stand_in;
+  if (here || latest.number == 0) return;
+  question_.emplace();
+  question_->about = EventRequest::About::recording;
+  question_->pid = latest.pid;
+  question_->number = latest.number;
 }
 
-void recorded(CUevent event, CUstream stream, const Calls& calls) {
-  const auto entry = find(event);
-  if (entry == nullptr) return;
-  {
-    const Aside aside;
-    const CUevent mark = take_mark(*entry);
-    const bool marked = mark != nullptr && calls.record(mark, stream) == CUDA_SUCCESS;
-    if (!marked) real::cuEventSynchronize(event);  // slower, and as right
-    const std::lock_guard guard(table().lock);
-    ++entry->recorded;
-    if (marked) entry->under_way.push_back({entry->recorded, mark});
-    if (!marked && mark != nullptr) entry->spare.push_back(mark);
-    entry->latest = entry->name;
-  }
-  if (entry->origin == entry->name) return;
-  EventRequest news;
-  news.event = entry->origin;
-  news.about = EventRequest::About::recorded;
-  news.by = entry->name;
-  while (!ask(news)) thread::sleep_microseconds(1000);
+Latest::~Latest() {
+  if (pinned_ == 0) return;
+  const std::lock_guard guard(table().lock);
+  table().marks.unpin(pinned_);
 }
 
-bool settled(EventRequest& question) {
+bool settled(const EventRequest& question) {
   const auto reply = ask(question);
-  if (!reply) return false;
-  if (reply->known == 0 || reply->done != 0) return true;
-  if (question.about == EventRequest::About::latest && reply->latest != question.event) {
-    arena::SharedName own = arena::own_name();
-    own.block = reply->latest.block;
-    if (reply->latest == own) return true;  // the driver's own event says it
-    question.event = reply->latest;
-    question.about = EventRequest::About::recording;
-    return settled(question);
-  }
-  question.about = EventRequest::About::recording;
-  question.number = reply->number;
-  return false;
+  return reply && (reply->known == 0 || reply->done != 0);
 }
 
-std::optional<EventRequest> awaited(CUevent event) {
-  const auto entry = find(event);
-  if (entry == nullptr) return std::nullopt;
-  EventRequest question;
-  {
-    const std::lock_guard guard(table().lock);
-    const bool made_here = entry->origin == entry->name;
-    if (made_here && entry->latest == entry->name) return std::nullopt;
-    question.event = made_here ? entry->latest : entry->origin;
-    question.about = made_here ? EventRequest::About::recording : EventRequest::About::latest;
-  }
-  return settled(question) ? std::nullopt : std::optional(question);
-}
-
-CUresult await(CUevent event, CUstream stream, const Calls& calls) {
-  const auto question = awaited(event);
-  if (!question) return CUDA_SUCCESS;
-  auto kept = std::make_unique<EventRequest>(*question);
+CUresult await(const EventRequest& question, CUstream stream, const Calls& calls) {
+  if (settled(question)) return CUDA_SUCCESS;
+  auto kept = std::make_unique<EventRequest>(question);
   const CUresult result = calls.launch_host(stream, ask_until_done, kept.get());
   if (result == CUDA_SUCCESS) static_cast<void>(kept.release());
   return result;
 }
 
-EventReply answer(const EventRequest& request) {
+EventReply answer(const EventRequest& request, Descriptor& descriptor) {
   EventReply reply;
-  arena::SharedName own = arena::own_name();
-  own.block = request.event.block;
-  if (request.event != own) return reply;
   const Aside aside;
   const std::lock_guard guard(table().lock);
-  const auto found = table().by_number.find(own.block);
-  if (found == table().by_number.end()) return reply;
-  Entry& entry = *found->second;
+  if (request.about == EventRequest::About::recording) {
+    reply.known = 1;
+    reply.done = table().marks.is_done(request.number) ? 1 : 0;
+    return reply;
+  }
+  arena::SharedName own = arena::own_name();
+  own.block = request.event.block;
+  const auto found = table().places.find(own.block);
+  if (request.event != own || found == table().places.end()) return reply;
+  descriptor = event_table::descriptor();
   reply.known = 1;
-  if (request.about == EventRequest::About::recorded) entry.latest = request.by;
-  reply.latest = entry.latest;
-  if (request.about == EventRequest::About::latest && entry.latest != entry.name) return reply;
-  reply.number = request.number != 0 ? request.number : entry.recorded;
-  reply.done = is_done(entry, reply.number) ? 1 : 0;
+  reply.place = found->second;
   return reply;
 }
 
@@ -276,13 +254,12 @@ std::unique_lock<std::mutex> pause(CUcontext context) {
 
 void context_gone(CUcontext context) {
   if (owner.load() != ::getpid()) return;
-  for (const auto& [number, entry] : table().by_number) {
-    if (entry->context != context) continue;
-    entry->under_way.clear();
-    entry->spare.clear();
-    entry->destroyed = true;
-  }
-  std::erase_if(table().living, [context](const auto& each) { return each.second->context == context; });
+  table().marks.forget(context);
+  std::erase_if(table().living, [context](const auto& each) {
+    if (each.second.context != context) return false;
+    drop(each.second);
+    return true;
+  });
 }
 
 CUresult refuse(const char* symbol) {

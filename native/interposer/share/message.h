@@ -1,7 +1,8 @@
 // What processes of a job say to each other about what they share, and what an IPC handle of ours holds.
 //
-// A peer connects to `$TORPOR_JOB_DIR/ctl/<pid>.peer` (SOCK_SEQPACKET, same user only), sends a Request and gets a Reply
-// with one descriptor, or sends an EventRequest and gets an EventReply. A process serves it from its first handle on.
+// A peer connects to `$TORPOR_JOB_DIR/ctl/<pid>.peer` (SOCK_SEQPACKET, same user only), sends a Request and gets a Reply, or
+// sends an EventRequest and gets an EventReply; where there is something to open a descriptor comes along. A process serves
+// it from its first handle on.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,9 @@ struct Reply {
   CUuuid device{};
 };
 
-inline constexpr std::uint64_t kEventMagic = 0x31545645'50525254;  // "TRPREVT1"
+inline constexpr std::uint64_t kEventMagic = 0x32545645'50525254;  // "TRPREVT2"
 
-// An event between processes; `block` of its name is a number that its process gave it.
+// An event between processes; `block` of its name is a number that its process gave it and gives no other.
 struct EventHandle {
   std::uint64_t magic = kEventMagic;
   arena::SharedName event;
@@ -42,21 +43,19 @@ static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
 
 struct EventRequest {
   enum class About : std::uint64_t {
-    latest,     // whose recording is the latest, and how it stands if it was made there
-    recording,  // how recording `number`, made there, stands
-    recorded,   // `by` has recorded the event: an answer says that this is noted
+    opening,    // where the word of `event` is (event_table.h), and the memory that has it
+    recording,  // whether recording `number` of the process is done
   };
   std::uint64_t magic = kEventMagic;
+  About about = About::opening;
   arena::SharedName event;
-  About about = About::latest;
+  std::int64_t pid = 0;  // who is asked
   std::uint64_t number = 0;
-  arena::SharedName by;
 };
 
 struct EventReply {
-  std::uint64_t known = 0;  // 0: there is no such event
-  arena::SharedName latest;
-  std::uint64_t number = 0;  // of the recording that is spoken of
+  std::uint64_t known = 0;  // 0: there is no such event, or no such process any more
+  std::uint64_t place = 0;  // in the table; a descriptor of it comes along
   std::uint64_t done = 0;
 };
 

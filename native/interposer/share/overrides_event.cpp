@@ -17,17 +17,27 @@ namespace {
 namespace events = torpor::share::events;
 
 // Waits outside of the gate for another process, as long as it takes: a freeze may come between two questions.
-void await_peer(CUevent event) {
-  std::optional<EventRequest> question;
+CUresult synchronize(CUevent event) {
+  std::optional<events::Latest> latest;
+  bool settled = true;
   {
     const gate::Scope inside("cuEventSynchronize");
-    question = events::awaited(event);
+    latest.emplace(event);
+    if (latest->question()) settled = events::settled(*latest->question());
   }
-  for (long pause = 20; question; pause = pause < 1000 ? 2 * pause : pause) {
+  for (long pause = 20; !settled; pause = pause < 1000 ? 2 * pause : pause) {
     thread::sleep_microseconds(pause);
     const gate::Scope inside("cuEventSynchronize");
-    if (events::settled(*question)) question.reset();
+    settled = events::settled(*latest->question());
   }
+  const gate::Waiting waiting("cuEventSynchronize");
+  return real::cuEventSynchronize(latest->event());
+}
+
+CUresult query(CUevent event) {
+  const events::Latest latest(event);
+  const CUresult result = real::cuEventQuery(latest.event());
+  return result == CUDA_SUCCESS && latest.question() && !events::settled(*latest.question()) ? CUDA_ERROR_NOT_READY : result;
 }
 
 bool names_one(const CUgraphNodeParams* params) {
@@ -87,8 +97,7 @@ extern "C" CUresult torpor_hook_cuIpcOpenEventHandle(CUevent* phEvent, CUipcEven
 extern "C" CUresult torpor_hook_cuEventQuery(CUevent hEvent) {
   return guarded([&] {
     return torpor::vm::look(hEvent, [&] {
-      if (events::contains(hEvent) && events::awaited(hEvent)) return CUDA_ERROR_NOT_READY;
-      return real::cuEventQuery(hEvent);
+      return events::contains(hEvent) ? torpor::share::query(hEvent) : real::cuEventQuery(hEvent);
     });
   });
 }
@@ -96,7 +105,7 @@ extern "C" CUresult torpor_hook_cuEventQuery(CUevent hEvent) {
 extern "C" CUresult torpor_hook_cuEventSynchronize(CUevent hEvent) {
   return guarded([&] {
     const CUresult result = torpor::vm::look(hEvent, [&] {
-      if (events::contains(hEvent)) torpor::share::await_peer(hEvent);
+      if (events::contains(hEvent)) return torpor::share::synchronize(hEvent);
       const torpor::gate::Waiting waiting("cuEventSynchronize");
       return real::cuEventSynchronize(hEvent);
     });
@@ -122,7 +131,7 @@ extern "C" CUresult torpor_hook_cuEventRecordWithFlags_ptsz(CUevent hEvent, CUst
 extern "C" CUresult torpor_hook_cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   return guarded([&] {
     return events::wait(hStream, hEvent, (Flags & CU_EVENT_WAIT_EXTERNAL) != 0, events::kPerThread,
-                        [&] { return real::cuStreamWaitEvent_ptsz(hStream, hEvent, Flags); });
+                        [&](CUevent event) { return real::cuStreamWaitEvent_ptsz(hStream, event, Flags); });
   });
 }
 

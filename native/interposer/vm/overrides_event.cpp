@@ -92,7 +92,7 @@ extern "C" CUresult torpor_hook_cuEventRecordWithFlags(CUevent hEvent, CUstream 
 extern "C" CUresult torpor_hook_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   const auto straight = [&] {
     return events::wait(hStream, hEvent, (Flags & CU_EVENT_WAIT_EXTERNAL) != 0, events::kLegacy,
-                        [&] { return real::cuStreamWaitEvent(hStream, hEvent, Flags); });
+                        [&](CUevent event) { return real::cuStreamWaitEvent(hStream, event, Flags); });
   };
   if (!willing()) return go_straight(straight);
   const auto call = [](Item& item) {
