@@ -10,14 +10,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from torpor import launch, records
+from torpor import launch, paths, records, writeback
 from torpor.errors import KeeperUnavailable
-from torpor.image_handle import Image, every_image, find_image
+from torpor.image_handle import Flushed, Image, every_image, find_image
 from torpor.job_handle import Job, Outcome
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
 from torpor.process.terminal import Terminal
 from torpor.records import Backend
+from torpor.writeback import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "Backend",
+    "Flushed",
     "Image",
     "ImageInStore",
     "Job",
@@ -48,6 +50,7 @@ __all__ = [
     "create_store",
     "default_backend",
     "find",
+    "flush",
     "images",
     "job",
     "jobs",
@@ -119,9 +122,10 @@ def job(name: str) -> Job:
 def recover() -> None:
     """Where a flow was cut short by its keeper's death and no keeper has been started since, start one; do not wait.
 
-    It brings such jobs to an end that is one: running, suspended, asleep, or gone with nothing left behind.
+    It brings such jobs to an end that is one: running, suspended, asleep, or gone with nothing left behind. The same
+    where an image in memory is to be durable, and is not yet.
     """
-    if any(record.unfinished is not None for record in records.every()):
+    if any(record.unfinished is not None for record in records.every()) or writeback.orders():
         from torpor.keeper.client import start_for_unfinished
 
         start_for_unfinished()
@@ -183,6 +187,16 @@ def find(name: str | os.PathLike[str]) -> Image | ImageInStore:
     return store_handle.find(name)
 
 
+def flush(name: str | os.PathLike[str], progress: OnProgress | None = None) -> Flushed:
+    """Wait until the image of that name or place is durable, and say where; done at once where it is.
+
+    Errors as for `Image.flush`, and NotFound.
+    """
+    path = paths.dram_dir() / name
+    found = Image(path) if writeback.course_of(path) is not None else find(name)
+    return found.flush(progress) if isinstance(found, Image) else Flushed(f"{found.name}@{found.store.url}", None)
+
+
 def restore(
     source: Image | ImageInStore | str | os.PathLike[str],
     *,
@@ -199,7 +213,8 @@ def restore(
     """
     found = find(source) if isinstance(source, str | os.PathLike) else source
     if isinstance(found, Image):
-        return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
+        with found.reading():
+            return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
     source_name = f"{found.name}@{found.store.url}"
     if found.store.is_local:
         where = {"image": found.id, "store": found.store.url, "source": source_name}
@@ -236,6 +251,7 @@ def checkpoint_process(
     tier: str = "disk",
     deadline: float = 30.0,
     progress: OnProgress | None = None,
+    target: Target | None = None,
 ) -> Image:
     """Save a process that Torpor did not start, and all its descendants, into an image as `Job.checkpoint` does.
 
@@ -245,7 +261,7 @@ def checkpoint_process(
     """
     adopted = Job(launch.adopt(pid, name=name, client=os.getpid()))
     try:
-        image = adopted.checkpoint(leave_running, to=to, tier=tier, deadline=deadline, progress=progress)
+        image = adopted.checkpoint(leave_running, to=to, tier=tier, deadline=deadline, progress=progress, target=target)
     except BaseException:
         adopted.let_go()
         raise

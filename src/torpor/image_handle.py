@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torpor import paths, records
-from torpor.errors import NotFound, TorporError
+from torpor.errors import NotFound, TorporError, UsageError
 from torpor.records import Backend
+from torpor.writeback import Course, Target, course_of, forget, opening, order_of, order_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torpor.image.manifest import Manifest
+    from torpor.keeper.messages import Progress
 
 _TIERS = ("disk", "dram")
+
+
+class Flushed(NamedTuple):
+    """Where an image is durable: a path, or `IMAGE@STORE`; and what the store said of the put, if it said it."""
+
+    place: str
+    put: dict[str, Any] | None
 
 
 class Image:
@@ -37,6 +49,14 @@ class Image:
         """Whether the image is in one of this user's folders, so that its name alone finds it."""
         return self.path.parent in [paths.tier_dir(tier) for tier in _TIERS]
 
+    @property
+    def handle(self) -> str:
+        """By what `torpor restore` finds it: its name or path; on its way, where it is going, which stays right."""
+        course = self.course
+        if course is not None:
+            return course.place
+        return self.name if self.is_listed else str(self.path)
+
     @cached_property
     def manifest(self) -> Manifest:
         """What the image says of itself (docs/format/image.md). Raises ImageDamaged."""
@@ -49,9 +69,68 @@ class Image:
         """The driver that the image needs: `gpu` or `sim`."""
         return "sim" if self.manifest.driver.kind == "sim" else "gpu"
 
+    @property
+    def course(self) -> Course | None:
+        """How far it is to where it will be durable, for an image in memory that is to go somewhere; else None."""
+        return course_of(self.path)
+
+    def describe_state(self) -> str:
+        """For people: `durable`, `in memory`, `in memory, 43 % written`, or `in memory, not written: …`."""
+        course = self.course
+        if course is not None:
+            return course.describe()
+        return "in memory" if self.in_memory else "durable"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it ends with this host: all of the `dram` tier."""
+        return self.manifest.tier == "dram" or self.path.parent == paths.dram_dir()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While the block runs it stays where it is: one in memory may have become durable, and leave it, otherwise.
+
+        Raises NotFound when it has gone already.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NotFound(f"there is no image at {self.path} any more", hint=_whereabouts(self.path)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            open_image(self.path)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def flush(self, progress: Callable[[Progress], None] | None = None) -> Flushed:
+        """Wait until it is durable. One that could not be written is tried again, its store opened as by this process.
+
+        An image that is durable already is done. Raises what keeps it from being written: NoSpace, NoRights,
+        StepFailed, WrongState (a store is in use), …; it is whole in memory then, and the keeper tries again later.
+        UsageError where it is to go to no place.
+        """
+        from torpor.keeper.client import KeeperClient, ensure_started
+
+        course = self.course
+        if course is None:
+            if not self.in_memory:
+                return Flushed(str(self.path), None)
+            raise UsageError(
+                f"{self.name} is in memory, and on its way to no place",
+                hint=f"`torpor copy {self.name} STORE` brings it into a store",
+            )
+        if course.phase == "durable":
+            return Flushed(course.place, course.put)
+        backend = self.backend
+        ensure_started(backend)
+        params = {"image": str(self.path), "env": opening()}
+        result = KeeperClient(backend).call("flush", params, on_progress=progress)
+        return Flushed(result["place"], result["put"])
+
     def summary(self) -> dict[str, Any]:
         """JSON-safe: name, path, job, tier, sizes in bytes, time of creation."""
-        manifest = self.manifest
+        manifest, course = self.manifest, self.course
         return {
             "name": self.name,
             "path": str(self.path),
@@ -61,42 +140,62 @@ class Image:
             "gpu_bytes": manifest.gpu_bytes,
             "cpu_bytes": manifest.cpu_bytes,
             "created": manifest.created,
+            "state": self.describe_state(),
+            "durable": not self.in_memory,
+            "writing": course.facts() if course is not None else None,
         }
 
     def show(self) -> dict[str, Any]:
         """JSON-safe: the whole manifest and sums of it, as `torpor.image.describe` lays it out."""
         from torpor.image.describe import describe
 
-        return describe(self.path, self.manifest)
+        course = self.course
+        return {
+            **describe(self.path, self.manifest),
+            "state": self.describe_state(),
+            "durable": not self.in_memory,
+            "writing": course.facts() if course is not None else None,
+        }
 
     def verify(self) -> None:
         """Check every file's length and hash. Raises ImageDamaged, which names the first wrong one."""
         from torpor.image.reader import verify
 
-        verify(self.path, self.manifest)
+        with self.reading():
+            verify(self.path, self.manifest)
 
     def remove(self) -> None:
-        """Delete the image. Memory that a keeper holds for it goes back to the keeper's pool."""
+        """Delete the image. Memory that a keeper holds for it goes back to the keeper's pool.
+
+        One that is on its way to where it would be durable is then nowhere: what has been written of it goes too.
+        """
         from torpor.keeper.client import KeeperClient, listens
 
-        backend = self.backend
+        backend, order, course = self.backend, order_of(self.path), self.course
         if self.manifest.tier == "dram" and listens(backend):
-            KeeperClient(backend).call("discard", {"image": str(self.path)})
+            proof = KeeperClient(backend).call("discard", {"image": str(self.path)})["proof"]
+            if order is not None:
+                _take_back(order.target, proof)
             return
         # Without its name it is no image any more, whatever happens to the rest.
         aside = self.path.with_name(f"{self.path.name}.partial")
         if aside.exists():
             shutil.rmtree(aside)
         self.path.rename(aside)
+        if order is not None:
+            forget(self.path)
+            _take_back(order.target, course.proof if course is not None else None)
         shutil.rmtree(aside)
 
 
 def open_image(path: Path) -> Image:
-    """The image in that folder; NotFound when it holds none."""
+    """The image in that folder, or in memory on its way there; NotFound when there is none."""
     if not (path / "manifest.json").is_file():
+        if order := order_to(str(path)):
+            return Image(Path(order.image))
         if path.with_name(f"{path.name}.partial").is_dir():
             raise NotFound(f"{path} was never finished", hint="take the checkpoint again")
-        raise NotFound(f"there is no image at {path}", hint="`torpor images` lists the images")
+        raise NotFound(f"there is no image at {path}", hint=_whereabouts(path))
     return Image(path)
 
 
@@ -110,7 +209,34 @@ def find_image(name: str | os.PathLike[str]) -> Image:
         folder = paths.tier_dir(tier) / text
         if (folder / "manifest.json").is_file():
             return Image(folder)
-    raise NotFound(f"no image named {text!r}", hint="`torpor images` lists the images")
+    raise NotFound(f"no image named {text!r}", hint=_whereabouts(paths.dram_dir() / text))
+
+
+def _whereabouts(path: Path) -> str:
+    """A hint where an image may be that is not at `path`."""
+    course = course_of(path)
+    if course is not None and course.phase == "durable":
+        return f"it has become durable: `{course.place}` names it"
+    return "`torpor images` lists the images"
+
+
+def _take_back(target: Target, proof: str | None) -> None:
+    """Remove what is at an image's target, if it is this image: it may have been committed a moment ago."""
+    if target.path is not None:
+        shutil.rmtree(f"{target.path}.partial", ignore_errors=True)
+    if proof is None:
+        return
+    if target.store is None:
+        image = Image(Path(str(target.path)))
+        if (image.path / "manifest.json").is_file() and image.manifest.checksum == proof:
+            image.remove()
+        return
+    from torpor.store_handle import open_store
+
+    with open_store(target.store) as store:
+        for one in store.images():
+            if one.id == proof:
+                one.remove()
 
 
 def every_image() -> list[Image]:

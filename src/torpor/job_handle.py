@@ -17,6 +17,7 @@ from torpor import paths, records
 from torpor.errors import TorporError, WrongState
 from torpor.image_handle import Image, free_image_path, open_image
 from torpor.records import LIVE_STATES, JobRecord, JobState
+from torpor.writeback import Target, course_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class Job:
             return f"killed ({signals.Signals(ended.signal).name})"
         if state is JobState.SUSPENDED:
             return f"suspended ({self._record.suspended_tier})"
+        if state is JobState.ASLEEP and self._record.image is not None:
+            course = course_of(Path(self._record.image))
+            return f"{state} ({course.describe()})" if course is not None else str(state)
         return str(state)
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,17 +101,25 @@ class Job:
         tier: Literal["disk", "dram"] | str = "disk",
         deadline: float = 30.0,
         progress: Callable[[Progress], None] | None = None,
+        target: Target | None = None,
     ) -> Image:
         """Save the job, running or suspended, into an image and, unless `leave_running`, end it.
 
-        `to` is the folder that the image becomes; by default one is made up among the images of the tier. `deadline`
-        is how long the job may take to come to rest, in seconds. Raises WrongState, Refused, NoSpace, NoRights,
-        MissingPart, FreezeTimeout, StepFailed; after any of these the job runs on, or is as suspended as it was, and
-        no partial image is left.
+        `to` is the folder that the image becomes; by default one is made up among the images of the tier. With
+        `tier="disk"` it is durable when this returns. With `tier="dram"` it is whole in memory then; if `to` is a
+        folder elsewhere the keeper writes it there afterwards, and `Image.flush` waits for that. (`target` is another
+        such place: `Store.begin_checkpoint`.)
+
+        `deadline` is how long the job may take to come to rest, in seconds. Raises WrongState, Refused, NoSpace,
+        NoRights, MissingPart, FreezeTimeout, StepFailed; after any of these the job runs on, or is as suspended as it
+        was, and no partial image is left.
         """
         path = Path(os.path.abspath(to)) if to is not None else free_image_path(self.name, tier)
         if to is not None:
             records.check_name(path.name)
+            if tier == "dram" and not paths.in_dram(path):
+                target = Target(name=path.name, path=str(path))
+                path = free_image_path(self.name, tier)
         self._ask(
             "checkpoint",
             {
@@ -115,6 +127,7 @@ class Job:
                 "name": path.name,
                 "path": str(path),
                 "tier": tier,
+                "target": msgspec.to_builtins(target),
                 "leave_running": leave_running,
                 "deadline": deadline,
             },

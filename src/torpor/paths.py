@@ -52,6 +52,14 @@ def dram_dir() -> Path:
     return Path(os.path.abspath(chosen)) if chosen else Path(f"/dev/shm/torpor-{os.getuid()}")
 
 
+def in_dram(path: Path) -> bool:
+    """Whether an image at `path` would lie in memory, on the file system of those of the `dram` tier."""
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    return folder.stat().st_dev == make_private(dram_dir()).stat().st_dev
+
+
 def tier_dir(tier: str) -> Path:
     """The folder that holds the images of `disk` or `dram`."""
     return dram_dir() if tier == "dram" else images_dir()
@@ -66,13 +74,17 @@ def room_for(size: int) -> Path:
     """The folder of the tier in which so many bytes have room for a while: memory, else the disk."""
     memory = make_private(dram_dir())
     status = os.statvfs(memory)
-    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(facts["MemAvailable"].split()[0]) * 1024
-    if size + _SPARE <= min(status.f_bavail * status.f_frsize, available):
+    if size + _SPARE <= min(status.f_bavail * status.f_frsize, memory_available()):
         return memory
     make_private(home())
     images_dir().mkdir(exist_ok=True)
     return images_dir()
+
+
+def memory_available() -> int:
+    """Bytes of this host's memory that can be had without taking any from a program."""
+    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(facts["MemAvailable"].split()[0]) * 1024
 
 
 def keeper_dir() -> Path:

@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -246,6 +247,15 @@ def unrecorded_image(record: JobRecord) -> str | None:
     if unfinished.proof is not None and Path(unfinished.proof).is_file():
         return unfinished.stored
     return unfinished.image if (Path(unfinished.image) / "manifest.json").is_file() else None
+
+
+def image_moved(old: str, new: str) -> None:
+    """Where a job sleeps in the image that was at `old`, say that it is at `new`."""
+    for record in every():
+        if record.image == old and state(record) is JobState.ASLEEP:
+            record.image = new
+            with suppress(FileNotFoundError):  # the job has just been removed
+                save(record)
 
 
 def remove_partial(unfinished: Unfinished | None) -> None:

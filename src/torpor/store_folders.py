@@ -8,12 +8,16 @@ from pathlib import Path
 from torpor import paths, records
 from torpor.errors import TorporError, UsageError
 from torpor.image_handle import Image
-from torpor.records import JobState
+from torpor.writeback import Target, target_in_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torpor.store.deposit import PutResult
     from torpor.store_handle import OnProgress, Store
+
+
+Take = Callable[[Path, "Target | None"], Image]
+"""Takes a checkpoint: makes an image in that folder which, with a target, is to go there from then on."""
 
 
 def image_folder(name: str, tier: str) -> Path:
@@ -27,31 +31,30 @@ def image_folder(name: str, tier: str) -> Path:
     return paths.make_private(paths.tier_dir(tier)) / name
 
 
-def checkpoint(
-    take: Callable[[Path], Image], job: str, store: Store, *, tier: str = "disk", progress: OnProgress | None = None
-) -> PutResult:
+def begin(take: Take, job: str, store: Store) -> Image:
+    """Take a checkpoint of `job` into memory; the keeper brings it into the store from then on. NoSpace in memory."""
+    name = free_name(job, store)
+    target = target_in_store(store.url, name)
+    if store.limit is not None:
+        target.env["TORPOR_LIMIT"] = store.limit
+    return take(image_folder(name, "dram"), target)
+
+
+def checkpoint(take: Take, job: str, store: Store, *, progress: OnProgress | None = None) -> PutResult:
     """Take a checkpoint of `job` and bring it into the store afterwards; durable there when this returns.
 
     `take` makes an image in the folder that it is given. That is removed when the store has it; where the store fails,
     it stays, and the error says where it is.
     """
-    image = take(image_folder(free_name(job, store), tier))
+    image = take(image_folder(free_name(job, store), "disk"), None)
     try:
         result = store.put(image, check=False, progress=progress)
     except TorporError as error:
         error.hint = f"the image is whole, at {image.path}; `torpor copy {image.path} {store.url}` tries again"
         raise
-    _moved(image, f"{result.image.head.name}@{store.url}")
+    records.image_moved(str(image.path), f"{result.image.head.name}@{store.url}")
     image.remove()
     return result
-
-
-def _moved(image: Image, place: str) -> None:
-    """Where the image's job sleeps in it, say where that is from now on."""
-    for record in records.every():
-        if record.image == str(image.path) and records.state(record) is JobState.ASLEEP:
-            record.image = place
-            records.save(record)
 
 
 def free_name(job: str, store: Store) -> str:

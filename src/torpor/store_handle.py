@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any
 
 from torpor import records, store_folders
-from torpor.errors import NotFound, UsageError
+from torpor.errors import NoSpace, NotFound, UsageError
 from torpor.image_handle import Image, find_image
 from torpor.job_handle import Job
 from torpor.keeper.messages import Progress
+from torpor.keeper.report import told
 from torpor.records import Backend
 from torpor.store import diff as differences
 from torpor.store import keys, location
@@ -32,6 +33,9 @@ from torpor.store.put import put
 from torpor.store.repository import CHUNK, Repository, StoredImage, create
 from torpor.store.transfer import transfer
 from torpor.store.verify import Findings, repair_index, verify_image, verify_store
+from torpor.writeback import Target, order_to
+
+log = logging.getLogger(__name__)
 
 OnProgress = Callable[[Progress], None]
 
@@ -39,8 +43,9 @@ OnProgress = Callable[[Progress], None]
 class Store:
     """An opened store. A context manager: leaving it closes connections."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, limit: str | None = None) -> None:
         self.repository = repository
+        self.limit = limit
 
     def __repr__(self) -> str:
         return f"<torpor.Store {self.url}>"
@@ -89,10 +94,10 @@ class Store:
         `check` reads the image's own hashes first. Raises UsageError (the name is taken), ImageDamaged, NoSpace.
         """
         if isinstance(image, ImageInStore):
-            with _told("copy", image.stored.head.bytes, progress) as count:
+            with told("copy", image.stored.head.bytes, progress) as count:
                 return transfer(image.store.repository, image.stored, self.repository, name=name, on_bytes=count)
         manifest = image.manifest
-        with _told("store", sum(entry.size for entry in manifest.files), progress) as count:
+        with image.reading(), told("store", sum(entry.size for entry in manifest.files), progress) as count:
             return put(
                 self.repository,
                 image.path,
@@ -113,36 +118,72 @@ class Store:
     ) -> PutResult:
         """Save a job into an image of this store; durable here when this returns.
 
-        Of the GPU's bytes only what the store lacks is moved. A store that is no folder gets the image by way of one of
-        that tier; if the store fails after that, the error says where the image is. Otherwise errors are as for
+        With `tier="dram"` the job stands still only until the image is whole in memory (`begin_checkpoint`); where that
+        has no room for it, as with `"disk"`: until it is in the store, into which only what it lacks of the GPU's bytes
+        is moved. A store that is no folder gets the image by way of one on the disk.
+
+        If the store fails when the image is whole elsewhere, the error says where. Otherwise errors are as for
         `Job.checkpoint`, and the job is then as it was.
         """
-        if self.is_local:
-            return self._checkpoint(job, leave_running, deadline, progress)
-
-        def take(path: Path) -> Image:
-            return job.checkpoint(leave_running, to=path, tier=tier, deadline=deadline, progress=progress)
-
-        return store_folders.checkpoint(take, job.name, self, tier=tier, progress=progress)
-
-    def _checkpoint(
-        self, job: Job, leave_running: bool, deadline: float, progress: OnProgress | None
-    ) -> PutResult:
         begun = time.monotonic()
-        name = store_folders.free_name(job.name, self)
-        facts = job.checkpoint_into(self.url, name, leave_running, deadline, progress)["put"]
+        options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
+        if tier == "dram":
+            try:
+                image = self.begin_checkpoint(job, **options)
+            except NoSpace as error:
+                log.warning("%s; the image goes straight into the store", error.message)
+            else:
+                return self.flush(image, progress)._replace(seconds=time.monotonic() - begun)
+        if self.is_local:
+            name = store_folders.free_name(job.name, self)
+            put = job.checkpoint_into(self.url, name, leave_running, deadline, progress)["put"]
+            return self._put_result(put)._replace(seconds=time.monotonic() - begun)
+        return store_folders.checkpoint(self._taking(job, options), job.name, self, progress=progress)
+
+    def begin_checkpoint(
+        self,
+        job: Job,
+        *,
+        leave_running: bool = False,
+        deadline: float = 30.0,
+        progress: OnProgress | None = None,
+    ) -> Image:
+        """Save a job into an image in memory, which the keeper writes into this store from then on.
+
+        The image is whole when this returns, and can be restored; it is durable when its `flush` (or this store's) says
+        so. Then it is in this store under the same name, and in memory no more. Errors as for `Job.checkpoint`, NoSpace
+        where memory has no room for it; the job is then as it was.
+        """
+        options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
+        return store_folders.begin(self._taking(job, options), job.name, self)
+
+    def flush(self, image: Image, progress: OnProgress | None = None) -> PutResult:
+        """Wait until an image in memory is in this store. Errors as for `Image.flush`."""
+        put = image.flush(progress).put
+        if put is None:
+            raise UsageError(f"{image.name} is on its way to another place")
+        return self._put_result(put)
+
+    def _taking(self, job: Job, options: dict[str, Any]) -> store_folders.Take:
+        def take(path: Path, target: Target | None) -> Image:
+            return job.checkpoint(to=path, tier="dram" if target else "disk", target=target, **options)
+
+        return take
+
+    def _put_result(self, put: dict[str, Any]) -> PutResult:
+        """What a keeper, or a writer of it, said of an image that is here now."""
+        facts = dict(put)
         identity = facts.pop("image")
-        image = StoredImage(identity, read_head(self.repository.backend, identity))
-        return PutResult(image, **{**facts, "seconds": time.monotonic() - begun})
+        return PutResult(StoredImage(identity, read_head(self.repository.backend, identity)), **facts)
 
     def verify(self, progress: OnProgress | None = None) -> Findings:
         """Read and check everything; changes nothing."""
-        with _told("verify", self._stored_bytes(), progress) as count:
+        with told("verify", self._stored_bytes(), progress) as count:
             return verify_store(self.repository, count)
 
     def repair_index(self, progress: OnProgress | None = None) -> Findings:
         """Make the index anew from the packs."""
-        with _told("verify", self._stored_bytes(), progress) as count:
+        with told("verify", self._stored_bytes(), progress) as count:
             return repair_index(self.repository, count)
 
     def prune(self, *, dry_run: bool = False) -> PruneResult:
@@ -206,6 +247,9 @@ class ImageInStore:
             "created": head.created,
             "stored": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head.stored / 1e9)),
             "tags": self.tags,
+            "state": "durable",
+            "durable": True,
+            "writing": None,
         }
 
     def show(self) -> dict[str, Any]:
@@ -234,7 +278,7 @@ class ImageInStore:
 
     def verify(self, progress: OnProgress | None = None) -> None:
         """Read and check every chunk. Raises ImageDamaged, which names the first wrong one."""
-        with _told("verify", self.stored.head.bytes, progress) as count:
+        with told("verify", self.stored.head.bytes, progress) as count:
             verify_image(self.store.repository, self.stored, count)
 
     def remove(self) -> None:
@@ -251,14 +295,14 @@ class ImageInStore:
         """Bring it back as the folder `path`, every chunk checked. Raises UsageError, ImageDamaged, NoSpace."""
         target = Path(os.path.abspath(path))
         records.check_name(target.name)
-        with _told("fetch", self.stored.head.bytes, progress) as count:
+        with told("fetch", self.stored.head.bytes, progress) as count:
             return Image(get(self.store.repository, self.stored, target, durable=durable, on_bytes=count))
 
     @contextmanager
     def fetched(self, progress: OnProgress | None = None) -> Iterator[Image]:
         """The image in a folder that is there for the block only: in memory if it fits there, else on the disk."""
         with passing(self.stored.head.bytes) as folder:
-            with _told("fetch", self.stored.head.bytes, progress) as count:
+            with told("fetch", self.stored.head.bytes, progress) as count:
                 path = folder / self.name
                 made = get(self.store.repository, self.stored, path, durable=False, passing=True, on_bytes=count)
             yield Image(made)
@@ -269,7 +313,7 @@ def open_store(url: str | None = None, *, limit: str | None = None) -> Store:
 
     `limit` bounds what moves into it, and out of it, per second (`200MB/s`); by default TORPOR_LIMIT does.
     """
-    return Store(location.open_store(url, limit=limit))
+    return Store(location.open_store(url, limit=limit), limit)
 
 
 def create_store(
@@ -299,6 +343,9 @@ def find(name: str | os.PathLike[str]) -> Image | ImageInStore:
     where = location.split(os.fspath(name))
     if where is None:
         return find_image(name)
+    place = f"{where.image}@{location.named(where.store)}"
+    if order := order_to(place):
+        return Image(Path(order.image))
     return open_store(where.store).image(where.image)
 
 
@@ -345,23 +392,3 @@ def _view(image: Image | ImageInStore, chunk: int) -> differences.View:
     if isinstance(image, ImageInStore):
         return differences.view_of_stored(image.store.repository.read(image.stored))
     return differences.view_of_folder(image.path, chunk)
-
-
-@contextmanager
-def _told(phase: str, total: int, progress: OnProgress | None) -> Iterator[Callable[[int], None]]:
-    """Tell `progress` of a step's start, moved bytes and end; in any thread, but in one at a time."""
-    from torpor.keeper.report import Phase
-
-    lock = threading.Lock()
-
-    def send(event: Progress) -> None:
-        if progress is not None:
-            with lock:
-                progress(event)
-
-    step = Phase(phase, total, send, lambda: None)
-    step.tell("start")
-    try:
-        yield step.move
-    finally:
-        step.tell("end")

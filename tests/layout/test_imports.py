@@ -18,11 +18,12 @@ ALLOWED = {
     "errors": set(),
     "paths": set(),
     "records": {"errors", "paths"},
+    "writeback": {"paths", "records"},
     "driver": {"errors", "paths"},
     "image": {"errors", "paths"},
     "process": {"errors", "paths", "records"},
     "store": {"errors", "paths", "records", "image", "process"},
-    "keeper": {"errors", "paths", "records", "driver", "image", "process", "store"},
+    "keeper": {"errors", "paths", "records", "writeback", "driver", "image", "process", "store"},
 }
 """Layer → layers that it may import beside itself and the package's version. The rest (API, command line) may all."""
 

@@ -49,10 +49,10 @@ def images_here(torpor: Cli, home: Path) -> list[str]:
 
 @pytest.mark.parametrize("tier", ["dram", pytest.param("disk", marks=pytest.mark.full)])
 def test_a_job_goes_on_from_a_store(torpor: Cli, home: Path, store: Path, counter: str, tier: str) -> None:
-    first = torpor.json("checkpoint", counter, "--store", str(store), "--tier", tier, "--leave-running")
+    first = torpor.json("checkpoint", counter, "--store", str(store), "--tier", tier, "--durable", "--leave-running")
     assert first["new"] >= 1 << 20
     passes(torpor, counter, counts(torpor, counter)[-1] + 3)
-    second = torpor.json("checkpoint", counter, "--store", "@", "--tier", tier)
+    second = torpor.json("checkpoint", counter, "--store", "@", "--tier", tier, "--durable")
     assert (first["image"], second["image"]) == ("count-1", "count-2")
     # The counter rewrites little of its memory, so most of it was there already.
     assert second["new"] < 0.75 * first["new"]
@@ -86,7 +86,7 @@ def test_by_way_of_a_folder_the_image_is_kept_where_the_store_fails(torpor: Cli,
     place = api.open_store(str(store))
     packs = store / "packs"
 
-    def take(path: Path) -> api.Image:
+    def take(path: Path, _target: object = None) -> api.Image:
         image = api.job(counter).checkpoint(to=path)
         packs.rename(store / "elsewhere")
         packs.write_bytes(b"a file where a folder should be")

@@ -29,6 +29,7 @@ VERBS = (
     "verify",
     "diff",
     "copy",
+    "flush",
     "tag",
     "prune",
     "export",

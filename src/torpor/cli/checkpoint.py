@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from torpor import api
+from torpor import api, paths
 from torpor.cli import output, progress
 from torpor.cli.options import limit, timeout
-from torpor.errors import UsageError
+from torpor.errors import NoSpace, UsageError
 from torpor.records import JobState
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torpor.store.deposit import PutResult
+    from torpor.writeback import Target
 
 
 @click.command("checkpoint")
@@ -28,9 +31,11 @@ if TYPE_CHECKING:
     type=click.Choice(["disk", "dram"]),
     default="disk",
     show_default=True,
-    help="dram is the memory of this host.",
+    help="Where the image is first. disk: where it is durable. dram: in the memory of this host, from where the keeper "
+    "writes it to the --store or PATH afterwards.",
 )
 @click.option("--store", metavar="STORE", help="Bring the image into this store (@ for TORPOR_STORE) instead.")
+@click.option("--durable", is_flag=True, help="With --tier dram: wait until the keeper has written it.")
 @timeout
 @limit
 @output.json_flag
@@ -42,47 +47,59 @@ def command(
     to: str | None,
     tier: str,
     store: str | None,
+    durable: bool,
     timeout: float,
 ) -> None:
-    """Save a job into an image; the job ends unless --leave-running."""
+    """Save a job into an image; the job ends unless --leave-running.
+
+    The image is durable when this returns, in the folder or the store. With --tier dram it is whole in memory then, can
+    be restored, and would end with this host; with a --store or PATH it becomes durable afterwards: --durable waits.
+    """
     if (job is None) == (pid is None):
         raise UsageError("name a job, or a process with --pid")
     if name is not None and pid is None:
         raise UsageError("--name goes with --pid")
     if store is not None and to is not None:
         raise UsageError("--to and --store are two places; name one")
+    through_memory = tier == "dram" and (store is not None or (to is not None and not _in_dram(to)))
+    if durable and tier == "dram" and not through_memory:
+        raise UsageError("an image in memory alone is not durable", hint="say where it is to go, with --store or --to")
     if pid is not None:
         output.note("not started by Torpor: all its GPU memory goes through the driver, which is slower")
     with progress.shown(f"checkpoint {job or f'process {pid}'}") as report:
 
-        def take(path: str | Path | None) -> api.Image:
+        def take(path: str | Path | None, target: Target | None = None, tier: str = tier) -> api.Image:
             options: dict[str, Any] = {"to": path, "tier": tier, "deadline": timeout, "progress": report}
             if pid is not None:
-                return api.checkpoint_process(pid, name=name, leave_running=leave_running, **options)
-            return api.job(str(job)).checkpoint(leave_running=leave_running, **options)
+                return api.checkpoint_process(pid, name=name, leave_running=leave_running, target=target, **options)
+            return api.job(str(job)).checkpoint(leave_running=leave_running, target=target, **options)
 
         if store is not None:
-            with api.open_store(store) as target:
-                if job is not None:
-                    result = target.checkpoint(
-                        api.job(job), leave_running=leave_running, tier=tier, deadline=timeout, progress=report
-                    )
-                else:
-                    from torpor.store_folders import checkpoint as by_way_of_a_folder
+            with api.open_store(store) as opened:
+                from torpor import store_folders
 
-                    result = by_way_of_a_folder(take, name or f"process-{pid}", target, tier=tier, progress=report)
-                facts = _in_store(target, result, report)
+                subject = job or name or f"process-{pid}"
+
+                def straight() -> PutResult:
+                    if job is None:
+                        return store_folders.checkpoint(take, subject, opened, progress=report)
+                    saved = api.job(job)
+                    return opened.checkpoint(saved, leave_running=leave_running, deadline=timeout, progress=report)
+
+                if through_memory:
+                    facts = _through_memory_into(opened, subject, take, straight, durable, report)
+                else:
+                    facts = _in_store(opened, straight(), report)
         else:
-            image = take(to)
-            facts = {**image.summary(), "image": image.name, "handle": image.name if image.is_listed else image.path}
-            facts["phases"] = image.manifest.phases
+            facts = _into_folder(take, to, through_memory, durable, report)
     figures = progress.figures(report.elapsed, facts["gpu_bytes"], facts["cpu_bytes"], facts["phases"])
     job = job or str(facts["job"])
     ending = f"wake it with `torpor restore {facts['handle']}`"
     if leave_running:
         suspended = pid is None and api.job(job).state is JobState.SUSPENDED
         ending = f"the job stays suspended; `torpor resume {job}` wakes it" if suspended else "the job runs on"
-    place = {key: facts[key] for key in ("path", "store", "id", "new", "stored", "sifted") if key in facts}
+    places = ("path", "store", "id", "new", "stored", "sifted", "durable", "writing")
+    place = {key: facts[key] for key in places if key in facts}
     told = f"\n  {facts['told']}" if "told" in facts else ""
     output.result(
         {"job": job, "image": facts["image"], **place, "leave_running": leave_running, **figures.data},
@@ -90,7 +107,76 @@ def command(
     )
 
 
-def _in_store(store: api.Store, result: PutResult, report: progress.Report) -> dict[str, Any]:
+def _in_dram(path: str) -> bool:
+    return paths.in_dram(Path(path).absolute())
+
+
+def _into_folder(
+    take: Callable[..., api.Image],
+    to: str | None,
+    through_memory: bool,
+    durable: bool,
+    report: progress.Report,
+) -> dict[str, Any]:
+    try:
+        image = take(to)
+    except NoSpace as error:
+        if not through_memory:
+            raise
+        _note_no_room(error, str(to))
+        image = take(to, tier="disk")
+    if durable and through_memory:
+        image = api.open_image(_waited_for(image, report).place)
+    return _of_image(image)
+
+
+def _through_memory_into(
+    store: api.Store,
+    subject: str,
+    take: Callable[..., api.Image],
+    straight: Callable[[], PutResult],
+    durable: bool,
+    report: progress.Report,
+) -> dict[str, Any]:
+    from torpor import store_folders
+
+    try:
+        image = store_folders.begin(take, subject, store)
+    except NoSpace as error:
+        _note_no_room(error, store.url)
+        return _in_store(store, straight(), report)
+    if not durable:
+        return _of_image(image)
+    _waited_for(image, report)
+    return _in_store(store, store.flush(image), report, "by way of memory")
+
+
+def _note_no_room(error: NoSpace, place: str) -> None:
+    output.note(f"{error.message}; so it goes straight to {place}, and the job stands still until it is there")
+
+
+def _waited_for(image: api.Image, report: progress.Report) -> api.Flushed:
+    try:
+        return image.flush(report)
+    except KeyboardInterrupt:
+        output.note(f"the image is whole in memory, as {image.name}; the keeper goes on writing it")
+        raise
+
+
+def _of_image(image: api.Image) -> dict[str, Any]:
+    """What an image in a folder says of itself, and by which name to wake it."""
+    facts = {**image.summary(), "image": image.name, "handle": image.handle, "phases": image.manifest.phases}
+    writing = facts["writing"]
+    if writing is not None:
+        facts["told"] = f"not durable yet: on its way to {writing['place']}; `torpor flush {image.name}` waits for it"
+    elif not facts["durable"]:
+        facts["told"] = "in the memory of this host alone"
+    return facts
+
+
+def _in_store(
+    store: api.Store, result: PutResult, report: progress.Report, way: str = "by way of a folder"
+) -> dict[str, Any]:
     """What the image and the store say of a checkpoint."""
     from torpor.cli.copy import told
     from torpor.store_handle import describe_put
@@ -101,16 +187,14 @@ def _in_store(store: api.Store, result: PutResult, report: progress.Report) -> d
         **describe_put(result),
         "handle": f"{summary['name']}@{store.url}",
         "phases": report.phases,
-        "told": f"{told(result)}\n  {_sifted(result)}",
+        "told": f"{told(result)}\n  {way if result.sifted is None else _sifted(result.sifted)}",
     }
 
 
-def _sifted(result: PutResult) -> str:
+def _sifted(sifted: dict[str, Any]) -> str:
     """How the GPU's bytes got into the store, for people."""
-    if result.sifted is None:
-        return "by way of a folder"
-    moved = f"{output.size(result.sifted['moved'])} left GPU memory"
-    if result.sifted["by"] == "gpu":
+    moved = f"{output.size(sifted['moved'])} left GPU memory"
+    if sifted["by"] == "gpu":
         return f"hashed on the GPU; {moved}"
-    because = result.sifted["because"]
+    because = sifted["because"]
     return f"hashed on the host{f', because {because}' if because else ''}; {moved}"

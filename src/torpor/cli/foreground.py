@@ -81,8 +81,7 @@ def say_where(job: Job) -> None:
     elif image is None:
         output.note(f"{job.name} was put to sleep, and its image is gone")
     else:
-        handle = image.name if image.is_listed else image.path
-        output.note(f"{job.name} sleeps in {image.path}\n  wake it with `torpor restore {handle}`")
+        output.note(f"{job.name} sleeps in {image.path}\n  wake it with `torpor restore {image.handle}`")
 
 
 def _send_input(streams: Attachment, front: Front, left: threading.Event) -> None:

@@ -16,6 +16,7 @@ def command(store: str | None) -> None:
     if store is not None:
         _of_store(store)
         return
+    api.recover()
     images = [image.summary() for image in api.images()]
     rows = [
         (
@@ -25,10 +26,11 @@ def command(store: str | None) -> None:
             output.size(image["gpu_bytes"]),
             output.size(image["cpu_bytes"]),
             image["created"],
+            image["state"],
         )
         for image in images
     ]
-    output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created"), rows))
+    output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created", "state"), rows))
 
 
 def _of_store(store: str) -> None:

@@ -34,7 +34,8 @@ def status(backend: Backend) -> None:
     if facts is None:
         output.result({"backend": backend, "running": False}, f"no keeper runs for {backend}")
         return
-    lines = "".join(f"\n  {key}: {value}" for key, value in facts.items())
+    told = {**facts, "writing": [f"{name}: {one['told']}" for name, one in facts["writing"].items()]}
+    lines = "".join(f"\n  {key}: {value}" for key, value in told.items())
     output.result({"backend": backend, "running": True, **facts}, f"the keeper for {backend} runs{lines}")
 
 

@@ -33,6 +33,7 @@ def text(data: dict[str, Any], every: bool) -> str:
     lines = [
         f"image      {data['name']} (format {data['format']}, {data['tier']})",
         f"path       {data['path']}",
+        f"state      {_state(data)}",
         f"created    {data['created']} by torpor {data['torpor']}",
         f"job        {job['name']}: {' '.join(job['command'])}",
         f"cwd        {job['cwd']}",
@@ -53,6 +54,12 @@ def text(data: dict[str, Any], every: bool) -> str:
         lines.append("phases")
         lines += [f"  {name:<20} {seconds * 1000:9.1f} ms" for name, seconds in data["phases"].items()]
     return "\n".join(lines)
+
+
+def _state(data: dict[str, Any]) -> str:
+    """`in memory, 43 % written to PLACE`."""
+    writing = data.get("writing")
+    return f"{data['state']} (to {writing['place']})" if writing is not None else str(data["state"])
 
 
 def _process(process: dict[str, Any], every: bool) -> list[str]:

@@ -41,7 +41,9 @@ log = logging.getLogger(__name__)
 def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
     """Any failure before the commit leaves the job exactly as it was, running or suspended, and no image."""
     place = params.path if params.store is None else f"{params.name}@{params.store}"
-    with host.flow("checkpoint", params.job, place), ExitStack() as stack:
+    with ExitStack() as stack:
+        stack.callback(host.writeback.wake)  # last of all, and after a failure too: there may be an image
+        stack.enter_context(host.flow("checkpoint", params.job, place))
         _record, state = jobs.load(host, params.job)
         deposit = None
         if params.store is not None:
@@ -96,12 +98,12 @@ def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: 
 def _preflight(host: Host, job: OpenJob, params: CheckpointParams, deposit: Deposit | None) -> Saving:
     cpu_bytes = preflight.cpu_estimate(host, job)
     path = Path(params.path) if deposit is None else depositing.staging(params.job, cpu_bytes)
-    criu, place = dumping.preflight_of(host, job, path)
+    criu, place = dumping.preflight_of(host, job, path, params.target)
     gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda) if deposit is None else 0
     preflight.check_space(host, place, gpu_bytes, cpu_bytes)
     driver = describe.driver_facts(host, job)
     in_memory = preflight.in_memory(host, place)
-    return Saving(host, job, path, criu, driver, in_memory, params.leave_running, params.name, deposit)
+    return Saving(host, job, path, criu, driver, in_memory, params.leave_running, params.name, deposit, params.target)
 
 
 def _runs_again(job: OpenJob, taken: Taken) -> None:

@@ -74,19 +74,19 @@ def run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: R
     return dumping.outcome(saving, manifest, data, report)
 
 
-def _preflight(
-    host: Host, job: OpenJob, layout: Layout, params: CheckpointParams, deposit: Deposit | None
-) -> Saving:
+def _preflight(host: Host, job: OpenJob, layout: Layout, params: CheckpointParams, deposit: Deposit | None) -> Saving:
     cpu_bytes = sum(process.memory() for process in job.processes)
     path = Path(params.path) if deposit is None else depositing.staging(params.job, cpu_bytes)
-    criu, place = dumping.preflight_of(host, job, path)
+    criu, place = dumping.preflight_of(host, job, path, params.target)
     in_memory = preflight.in_memory(host, place)
     # Bytes that are in memory already become the image's as they are.
     in_dram = job.record.suspended_tier == "dram"
     to_come = not in_memory if in_dram else deposit is None
     gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda) if to_come else 0
     preflight.check_space(host, place, gpu_bytes, cpu_bytes)
-    return Saving(host, job, path, criu, layout.driver, in_memory, params.leave_running, params.name, deposit)
+    return Saving(
+        host, job, path, criu, layout.driver, in_memory, params.leave_running, params.name, deposit, params.target
+    )
 
 
 def _held(job: OpenJob, report: Report) -> Taken:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from torpor import paths, records
+from torpor import paths, records, writeback
 from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
 from torpor.records import Backend
@@ -54,8 +54,10 @@ def ensure_started(backend: Backend, wait: bool = True) -> None:
 
 
 def start_for_unfinished() -> None:
-    """Start a keeper, without waiting for it, where a flow of a dead one left a job half done: it recovers the job."""
-    for backend in sorted({record.backend for record in records.every() if record.unfinished is not None}):
+    """Start a keeper, without waiting for it, where a dead one left a job half done or an image unwritten."""
+    jobs = {record.backend for record in records.every() if record.unfinished is not None}
+    images = {order.backend for order in writeback.orders()}
+    for backend in sorted(jobs | images):
         with suppress(TorporError):
             ensure_started(backend, wait=False)
 

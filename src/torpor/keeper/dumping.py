@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torpor import writeback
 from torpor.errors import NoRights, StepFailed
 from torpor.image.manifest import DriverFacts, Manifest, encode
 from torpor.image.writer import ImageWriter
@@ -25,6 +26,7 @@ from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
 from torpor.process.page_workers import PageWorkers
 from torpor.records import Unfinished
+from torpor.writeback import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ DUMP_SECONDS = 600.0
 @dataclass
 class Saving:
     """A job on its way into the image at `path`; with a `deposit`, into one of that `name` in a store, and `path` is
-    where the files wait that are not the GPU's. `put` is what came of that.
+    where the files wait that are not the GPU's. `put` is what came of that. With a `target` the image is in memory, and
+    has that way ahead of it from the commit on.
     """
 
     host: Host
@@ -49,6 +52,7 @@ class Saving:
     leave_running: bool
     name: str
     deposit: Deposit | None = None
+    target: Target | None = None
     put: PutResult | None = None
 
     @property
@@ -107,13 +111,13 @@ class Saving:
 
         # Everything of the job is written, and it stands still in CRIU's hands until the verdict.
         if self.deposit is None:
-            manifest = self._into_folder(image, data, report)
+            manifest = self._into_folder(image, data, undo, report)
         else:
             manifest = self._into_store(self.deposit, image, data, report)
         undo.done()
         return manifest
 
-    def _into_folder(self, image: ImageWriter, data: Bytes, report: Report) -> Manifest:
+    def _into_folder(self, image: ImageWriter, data: Bytes, undo: Rollback, report: Report) -> Manifest:
         job = self.job
         with report.phase("commit"), step("commit"):
             job.info = _settled(job)
@@ -122,6 +126,9 @@ class Saving:
             image.sync()
             manifest = describe.manifest(job, image, data.describe(), files, self.driver, report.phases, self.criu)
             report.no_return()
+            if self.target is not None:
+                writeback.give(self.path, self.target, self.host.backend)
+                undo.push("forget where it was to go", lambda: writeback.forget(self.path))
             image.commit(manifest)
         return manifest
 
@@ -152,7 +159,7 @@ class Saving:
         return manifest
 
 
-def preflight_of(host: Host, job: OpenJob, path: Path) -> tuple[Criu, Path]:
+def preflight_of(host: Host, job: OpenJob, path: Path, target: Target | None) -> tuple[Criu, Path]:
     """What every checkpoint asks before it touches anything: CRIU, and the nearest folder of the image that exists.
 
     NoRights, Refused, MissingPart, CriuMissing, UsageError; the space is the caller's to compare.
@@ -168,6 +175,8 @@ def preflight_of(host: Host, job: OpenJob, path: Path) -> tuple[Criu, Path]:
     preflight.refuse_unsavable(job)
     preflight.refuse_host_kinds(job)
     preflight.refuse_unsent(job.info)
+    if target is not None:
+        preflight.check_target(path, target)
     return criu, preflight.check_place(path)
 
 

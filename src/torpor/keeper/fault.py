@@ -90,13 +90,19 @@ def _wait(gate: Path) -> None:
 
 
 _active: Faults | None = None
+_text = ""
 
 
 def arm() -> None:
     """Take the faults from the environment. They end with this process: a keeper that follows it has none."""
-    global _active
-    text = os.environ.pop("TORPOR_FAULT", "")
-    _active = Faults(parse(text)) if text else None
+    global _active, _text
+    _text = os.environ.pop("TORPOR_FAULT", "")
+    _active = Faults(parse(_text)) if _text else None
+
+
+def text() -> str:
+    """What was taken from the environment, for a process that this one starts to help it."""
+    return _text
 
 
 def point(name: str) -> None:

@@ -15,6 +15,7 @@ from torpor.errors import TorporError, WrongState
 from torpor.keeper.pool import Pool
 from torpor.keeper.rollback import each
 from torpor.keeper.sift import Hashers
+from torpor.keeper.writeback import Writeback
 from torpor.records import Backend
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Host:
             folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
         )
         self._hashers: dict[int, Hashers] = {}
+        self.writeback = Writeback(self)
         threading.Thread(target=self._initialise, name="initialise", daemon=True).start()
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from torpor.errors import KeeperUnavailable
+from torpor.writeback import Target
 
 LIMIT = 16 << 20
 """Longest message in bytes; anything longer is not ours."""
@@ -62,6 +63,7 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze.
 
     With `store`, a store's folder, the image goes there, is known by that name, and `path` and `tier` mean nothing.
+    With `target`, the image at `path` is in memory, and is written there by the keeper when the flow is done.
     """
 
     job: str
@@ -69,6 +71,7 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     path: str = ""
     store: str | None = None
     tier: Literal["disk", "dram"] = "disk"
+    target: Target | None = None
     leave_running: bool = False
     deadline: float = 10.0
 
@@ -120,6 +123,14 @@ class DiscardParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Remove the image at this path; segments that the keeper still has go back to its pool."""
 
     image: str
+
+
+class FlushParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Wait until the image at this path in memory is durable. One that failed is tried again now, with `env` to open
+    the place by."""
+
+    image: str
+    env: dict[str, str] | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from torpor import paths, writeback
 from torpor.errors import ImageMismatch, NoRights, NoSpace, Refused, UsageError
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import CudaProcess, OpenJob
 from torpor.process import addresses, probe, refusals
 from torpor.process.client import Info
+from torpor.writeback import Target
 
 CONTEXT_BYTES = 600 << 20
 """Host memory that the vendor's checkpoint of one otherwise empty context takes (measured: docs/design/keeper.md)."""
@@ -129,6 +131,14 @@ def check_place(path: Path) -> Path:
     return parent
 
 
+def check_target(path: Path, target: Target) -> None:
+    """Whether an image at `path`, in memory, can go to the target later; what a store says is for its writer to see."""
+    if not writeback.is_ordinary(path):
+        raise UsageError(f"{path} is not among the images in memory of {paths.dram_dir()}")
+    if target.path is not None:
+        check_place(Path(target.path))
+
+
 def check_space(host: Host, place: Path, gpu_bytes: int, cpu_bytes: int) -> None:
     """NoSpace when the estimate does not fit on the file system of `place`. Both are bytes."""
     status = os.statvfs(place)
@@ -137,6 +147,7 @@ def check_space(host: Host, place: Path, gpu_bytes: int, cpu_bytes: int) -> None
     if in_memory(host, place):
         # The pool's segments lie there already and become the image's.
         needed = max(0, gpu_bytes - host.pool.figures().free) + cpu_bytes
+        free = min(free, paths.memory_available())  # its file system promises more than there may be
     if needed > free:
         raise NoSpace(
             f"the image needs about {_gib(needed)}, and {place} has {_gib(free)} free",

@@ -50,6 +50,24 @@ class Phase:
         self._send(message)
 
 
+@contextmanager
+def told(phase: str, total: int, progress: Callable[[Progress], None] | None) -> Iterator[Callable[[int], None]]:
+    """Tell `progress` of a step's start, moved bytes and end; in any thread, but in one at a time."""
+    lock = threading.Lock()
+
+    def send(event: Progress) -> None:
+        if progress is not None:
+            with lock:
+                progress(event)
+
+    step = Phase(phase, total, send, lambda: None)
+    step.tell("start")
+    try:
+        yield step.move
+    finally:
+        step.tell("end")
+
+
 class Report:
     """Collects the phases of one flow; phases of different names may run at the same time.
 

@@ -21,6 +21,7 @@ from torpor.keeper import (
     checkpoint,
     counting,
     discard,
+    flush,
     messages,
     recovery,
     restore,
@@ -47,6 +48,7 @@ _FLOWS: dict[str, tuple[type[Any], Callable[[Host, Any, Report], dict[str, Any]]
     "suspend": (messages.SuspendParams, suspend.run),
     "resume": (messages.ResumeParams, resume.run),
     "discard": (messages.DiscardParams, discard.run),
+    "flush": (messages.FlushParams, flush.run),
 }
 
 
@@ -77,6 +79,7 @@ class Server:
         paths.keeper_socket(self._backend).unlink(missing_ok=True)
         self._recovered.wait()
         self.host.wait_idle()
+        self.host.writeback.stop()
         self.host.close()
         log.info("keeper stopped")
 
@@ -91,6 +94,7 @@ class Server:
             recovery.run(self.host)
         except Exception:  # what it could not see to must not keep the rest from work
             log.exception("recovery")
+        self.host.writeback.start()
         self._recovered.set()
 
     def _sweep(self) -> None:
@@ -137,7 +141,7 @@ class Server:
             reply = messages.Failed(error=problem.to_dict())
             outcome = f"failed: {error}"
         if request.verb not in ("ping", "status", "profile"):
-            log.info("%s %s in %.3f s: %s", request.verb, request.params, time.monotonic() - begun, outcome)
+            log.info("%s %s in %.3f s: %s", request.verb, _open(request.params), time.monotonic() - begun, outcome)
         try:
             messages.send(channel, reply)
         except OSError:
@@ -179,6 +183,7 @@ class Server:
             "recovered": self._recovered.is_set(),
             "busy": self.host.busy(),
             "pool": self.host.pool.figures().__dict__,
+            "writing": self.host.writeback.describe(),
         }
         if self.host.is_ready:
             facts["driver_version"] = self.host.driver.version
@@ -192,6 +197,9 @@ class Server:
         busy = self.host.busy()
         if busy:
             raise WrongState(f"the keeper is at work on {', '.join(sorted(busy))}", hint="wait for it, then try again")
+        image = self.host.writeback.writing()
+        if image is not None:
+            raise WrongState(f"the keeper is writing {image}", hint="`torpor flush` waits until that is done")
         self._stop()
         return {"pid": os.getpid()}
 
@@ -227,6 +235,11 @@ class Teller:
                         return
 
         threading.Thread(target=listen, name="hear", daemon=True).start()
+
+
+def _open(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters without variables, which may be secrets."""
+    return {key: _open(value) if isinstance(value, dict) else value for key, value in params.items() if key != "env"}
 
 
 def _shut(channel: socket.socket) -> None:

@@ -153,6 +153,10 @@ class Deposit:
         """Make the image be there; durable when this returns. StepFailed when somebody took the lock away."""
         self._held.check()
         self.repository.backend.write(f"images/{sealed.image.id}", sealed.parts)
+        return self.result(sealed)
+
+    def result(self, sealed: Sealed) -> PutResult:
+        """What the put has done when the image is committed."""
         return PutResult(
             image=sealed.image,
             bytes=sealed.image.head.bytes,

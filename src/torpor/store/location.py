@@ -58,6 +58,15 @@ def is_store(place: str) -> bool:
     return path.is_dir() and (path / CONFIG).is_file()
 
 
+def named(store: str | None = None) -> str:
+    """The place as an opened store there would name itself (`url`)."""
+    place = chosen(store.removeprefix("@") if store else store)
+    match = _URL.fullmatch(place)
+    if match and match[1] != "file":
+        return place
+    return os.path.abspath(match[2] if match else place)
+
+
 def open_store(store: str | None = None, *, limit: str | None = None) -> Repository:
     """The store at that place, by default that of TORPOR_STORE. Raises NotFound, UsageError, ImageDamaged.
 

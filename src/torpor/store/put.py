@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -28,14 +29,18 @@ def put(
     name: str | None = None,
     check: bool = True,
     unique: bool = True,
+    hash_files: bool = True,
     compression: Compression = "auto",
     pack_size: int = PACK,
     wait: float = locks.WAIT,
     on_bytes: OnBytes = lambda _count: None,
+    on_sealed: Callable[[PutResult], None] = lambda _result: None,
 ) -> PutResult:
     """Put the image in `folder` into the store, durably; `name` is what it is called there, by default the same.
 
     With `check` the image's own hashes are checked before. With `unique` a name that the store has is a UsageError.
+    Without `hash_files`, files that have no hash do not get one, which saves reading them once more; their chunks have.
+    `on_sealed` is told what this will have done before the image is there.
     Raises ImageDamaged, NoSpace, NoRights, StepFailed, WrongState (the store is locked); nothing was added then.
     """
     begin = time.monotonic()
@@ -51,9 +56,11 @@ def put(
         scan = Scan(folder, manifest, repository.chunk)
         with Deposit(repository, held, compression=compression, pack_size=pack_size) as deposit:
             scan.run(deposit.threads, deposit.take, on_bytes)
-            kept = _manifest(folder, manifest, scan)
+            kept = _manifest(folder, manifest, scan, hash_files)
             deposit.flush()
-            result = deposit.commit(deposit.seal(name, manifest, kept, scan))
+            sealed = deposit.seal(name, manifest, kept, scan, hashed=hash_files)
+            on_sealed(deposit.result(sealed))
+            result = deposit.commit(sealed)
     return result._replace(seconds=time.monotonic() - begin)
 
 
@@ -62,15 +69,18 @@ def check_free(repository: Repository, name: str) -> None:
     if any(one.head.name == name for one in repository.readable_images()[0]) or name in repository.tags():
         raise UsageError(f"the store {repository.url} has an image named {name}", hint="choose another with --name")
 
-def _manifest(folder: Path, manifest: Manifest, scan: Scan) -> bytes:
-    """The image's manifest as an image on disk has it: every file of one has a hash."""
-    entries = [_hashed(folder, entry, scan.sizes[entry.path]) for entry in manifest.files]
+
+def _manifest(folder: Path, manifest: Manifest, scan: Scan, hash_files: bool) -> bytes:
+    """The image's manifest as an image on disk has it: every file of one has a hash, if they are to have one."""
+    entries = [_entry(folder, entry, scan.sizes[entry.path], hash_files) for entry in manifest.files]
     if manifest.tier == "disk" and entries == manifest.files:
         return (folder / image_manifest.MANIFEST).read_bytes()
     return image_manifest.encode(msgspec.structs.replace(manifest, files=entries, tier="disk"))
 
 
-def _hashed(folder: Path, entry: FileEntry, size: int) -> FileEntry:
+def _entry(folder: Path, entry: FileEntry, size: int, hash_file: bool) -> FileEntry:
     if entry.hash is not None:
         return entry
+    if not hash_file:
+        return FileEntry(path=entry.path, size=size)
     return FileEntry(path=entry.path, size=size, hash=hashing.of_file(folder / entry.path, size))

@@ -1,0 +1,199 @@
+"""Images in memory on their way to where they are durable: what is to be done with each, and how far that is.
+
+Beside the images of the `dram` tier, in TORPOR_DRAM/.writing, an image that has such a way ahead of it has an *order*:
+where it is to go, and the variables by which that place is opened. It is written before the image is complete, and goes
+when the image is durable, so no image is forgotten whoever dies. What lies beside it says how far it is: the *course*,
+which only the process that holds the lock of the order writes, and which stays for a while after the order has gone.
+The keeper's side is `torpor.keeper.writeback`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from torpor import paths, records
+from torpor.records import Backend
+
+FOLDER = ".writing"
+"""In TORPOR_DRAM. The dot keeps it apart from images."""
+
+_OPENS = re.compile(
+    r"AWS_\w+|TORPOR_KEY_\w+|TORPOR_LIMIT|HOME|PATH|SSL_CERT_\w+|\w+_PROXY|REQUESTS_CA_BUNDLE", re.IGNORECASE
+)
+"""Variables by which a store is found and opened."""
+
+Phase = Literal["waiting", "writing", "written", "failed", "durable"]
+
+
+class Target(msgspec.Struct, kw_only=True):
+    """Where an image is to go: by `name` into the `store` of that URL, or as the folder `path`.
+
+    `env` are the variables of whoever asked for it that open the store; they may be secrets.
+    """
+
+    name: str
+    store: str | None = None
+    path: str | None = None
+    env: dict[str, str] = {}
+
+    @property
+    def place(self) -> str:
+        """The image there, as its user knows it."""
+        return str(self.path) if self.store is None else f"{self.name}@{self.store}"
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """That the image in the folder `image` is to go to `target`, by the keeper of that `home` (mark) and backend."""
+
+    image: str
+    target: Target
+    home: str
+    backend: Backend
+    given: float = msgspec.field(default_factory=time.time)
+
+
+class Course(msgspec.Struct, kw_only=True):
+    """How far an image is: `bytes` of `total` have been read and written, or were there already.
+
+    `written`: it is durable at `place`, and still in memory; `durable`: only there. `failed`: the last of `tries` did
+    because of `error` (a TorporError's `to_dict`), and the next is at `again` (seconds since the epoch). `proof` tells
+    that what is there is this very image: it is noted before the image is committed. `put` is what a store said.
+    """
+
+    phase: Phase = "waiting"
+    place: str
+    bytes: int = 0
+    total: int = 0
+    tries: int = 0
+    again: float = 0.0
+    error: dict[str, Any] | None = None
+    proof: str | None = None
+    put: dict[str, Any] | None = None
+
+    def describe(self) -> str:
+        """For people: how far it is, in a few words."""
+        match self.phase:
+            case "durable":
+                return "durable"
+            case "failed":
+                return f"in memory, not written: {(self.error or {}).get('message', 'no reason is known')}"
+        share = 100 if self.phase == "written" else 100 * self.bytes // self.total if self.total else 0
+        return f"in memory, {share} % written"
+
+    def facts(self) -> dict[str, Any]:
+        """JSON-safe: what `images`, `show` and the keeper's status say."""
+        return {
+            "phase": self.phase,
+            "place": self.place,
+            "bytes": self.bytes,
+            "total": self.total,
+            "tries": self.tries,
+            "error": self.error,
+        }
+
+
+def target_in_store(store: str, name: str) -> Target:
+    """The image of that name in a store, which is opened as this process would."""
+    return Target(name=name, store=store, env=opening())
+
+
+def opening() -> dict[str, str]:
+    """This process's variables that say how a store is opened."""
+    return {key: value for key, value in os.environ.items() if _OPENS.fullmatch(key)}
+
+
+def environment(order: Order) -> dict[str, str]:
+    """This process's environment, with those variables as they were where the order was given."""
+    return {key: value for key, value in os.environ.items() if not _OPENS.fullmatch(key)} | order.target.env
+
+
+def folder() -> Path:
+    """Where the orders are."""
+    return paths.dram_dir() / FOLDER
+
+
+def order_file(image: Path) -> Path:
+    return folder() / f"{image.name}.json"
+
+
+def course_file(image: Path) -> Path:
+    return folder() / f"{image.name}.course"
+
+
+def lock_file(image: Path) -> Path:
+    """Locked (flock) by the process that writes the image."""
+    return folder() / f"{image.name}.lock"
+
+
+def is_ordinary(image: Path) -> bool:
+    """Whether an image lies where one with an order does."""
+    return image.parent == paths.dram_dir()
+
+
+def give(image: Path, target: Target, backend: Backend) -> None:
+    """Write the order for an image that is about to be complete."""
+    paths.make_private(folder())
+    course_file(image).unlink(missing_ok=True)
+    save(Order(image=str(image), target=target, home=paths.home_mark(), backend=backend))
+
+
+def save(order: Order) -> None:
+    records.write_atomically(order_file(Path(order.image)), msgspec.json.encode(order))
+
+
+def save_course(image: Path, course: Course) -> None:
+    records.write_atomically(course_file(image), msgspec.json.encode(course))
+
+
+def order_of(image: Path) -> Order | None:
+    """The order of the image in that folder, if it has one."""
+    return _read(order_file(image), Order) if is_ordinary(image) else None
+
+
+def course_of(image: Path) -> Course | None:
+    """How far an image is that has, or had until a while ago, an order."""
+    if not is_ordinary(image):
+        return None
+    order = order_of(image)
+    course = _read(course_file(image), Course)
+    if order is None:
+        # Another image of that name may be there by now, which is on its way to nowhere.
+        left = course is not None and course.phase == "durable" and not (image / "manifest.json").exists()
+        return course if left else None
+    return course or Course(place=order.target.place)
+
+
+def orders() -> list[Order]:
+    """All orders of this home, the oldest first."""
+    found = [_read(file, Order) for file in folder().glob("*.json")] if folder().is_dir() else []
+    mark = paths.home_mark()
+    return sorted((one for one in found if one is not None and one.home == mark), key=lambda one: one.given)
+
+
+def order_to(place: str) -> Order | None:
+    """The order by which an image is on its way to a place, as its user knows it, and whole in memory."""
+    for order in orders():
+        if order.target.place == place and (Path(order.image) / "manifest.json").is_file():
+            return order
+    return None
+
+
+def forget(image: Path) -> None:
+    """The image has no way ahead of it any more."""
+    order_file(image).unlink(missing_ok=True)
+    course_file(image).unlink(missing_ok=True)
+    lock_file(image).unlink(missing_ok=True)
+
+
+def _read(file: Path, kind: type[Any]) -> Any:
+    """What a file holds; None when it is not there, or is not what it should be."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None

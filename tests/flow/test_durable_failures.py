@@ -1,0 +1,161 @@
+"""What goes wrong while an image in memory is being written: the image stays whole, says why, and gets there yet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, eventually, keeper_of, start_keeper
+from tests.flow.test_durable import counter, counts, goes_on, nothing_is_left, stands, store, writers
+from torpor import api, errors, paths, writeback
+from torpor.records import JobState
+from torpor.store_handle import Store
+
+pytestmark = pytest.mark.criu
+
+__all__ = ["store"]
+
+KILLED = {
+    "before the writer": "write back=kill",
+    "in the middle": "write chunks@2=hang:GATE",
+    "before the commit": "write image=hang:GATE",
+    "after the commit": "write image:end=hang:GATE",
+    "before it leaves memory": "leave memory=kill",
+    "when it has left memory": "leave memory:end=kill",
+}
+"""Where the keeper is killed: by its own hand, or while its writer waits."""
+
+
+@pytest.mark.parametrize("place", ["store", pytest.param("folder", marks=pytest.mark.full)])
+@pytest.mark.parametrize("when", list(KILLED))
+def test_the_next_keeper_goes_on_where_one_was_killed(home: Path, store: Store, when: str, place: str) -> None:
+    gate = home / "gate"
+    job = counter()
+    pid = start_keeper(home, {"TORPOR_FAULT": KILLED[when].replace("GATE", str(gate))})
+    there = home / "there"
+    where = f"count-1@{store.url}" if place == "store" else str(there)
+    with suppress(errors.KeeperUnavailable):  # it may be dead before it has answered
+        image = store.begin_checkpoint(job) if place == "store" else job.checkpoint(to=there, tier="dram")
+        assert image.handle == where
+    if "hang" in KILLED[when]:
+        stands(gate)
+        assert len(writers(home)) == 1
+        os.kill(pid, signal.SIGKILL)
+    # Nobody asks for it: the next keeper starts by itself, and the old one's writer does not get in its way.
+    eventually(lambda: not writeback.orders())
+    assert keeper_of(home) != pid
+    nothing_is_left()
+    assert api.flush(where).place == where
+    if place == "store":
+        assert [one.name for one in store.images()] == ["count-1"]
+        assert store.verify().problems == []
+    else:
+        api.open_image(there).verify()
+    assert job.state is JobState.ASLEEP
+    assert api.job("count").record.image == where
+    api.restore(where)
+    goes_on(job, counts(job)[-1])
+    assert not writers(home)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "reason"),
+    [
+        ("write chunks@2=fail:28", errors.NoSpace.code, "no space left"),
+        ("write chunks@2=fail:5", errors.StepFailed.code, "Input/output error"),
+        ("write image=fail:30", errors.NoRights.code, "Read-only"),
+        ("write chunks@2=kill", errors.TorporError.code, "was killed"),
+        ("write back@1+=fail:5", errors.StepFailed.code, "Input/output error"),
+    ],
+)
+def test_a_failure_is_told_and_the_image_stays_whole(
+    torpor: Cli, home: Path, store: Store, fault: str, code: int, reason: str
+) -> None:
+    start_keeper(home, {"TORPOR_FAULT": fault})
+    job = counter()
+    failed = torpor("checkpoint", "count", "--tier", "dram", "--store", "@", "--durable", check=code).stderr.decode()
+    assert reason in failed
+    assert "whole in memory, as count-1" in failed
+    assert job.state is JobState.ASLEEP
+    (image,) = torpor.json("images")
+    assert (image["durable"], image["writing"]["phase"]) == (False, "failed")
+    assert image["writing"]["error"]["code"] == code
+    assert reason in torpor("images").stdout.decode()
+    assert reason in torpor("show", "count-1").stdout.decode()
+    assert store.images() == []
+    with store.repository.lock("exclusive", "prune", wait=0.1):
+        pass  # nobody holds the store any more
+    # A keeper that only waits for its next try can be stopped; the next one tries at once to whom it is new.
+    torpor("keeper", "stop")
+    torpor("restore", "count-1")
+    goes_on(job, counts(job)[-1])
+    torpor("flush")
+    assert [one.name for one in store.images()] == ["count-1"]
+    nothing_is_left()
+
+
+@pytest.fixture
+def small(home: Path) -> Iterator[Store]:
+    """A store on a file system of 4 MiB, which grows."""
+    place = home / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "torpor-test", place], check=True)
+    yield api.create_store(str(place / "store"))
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_full_disk_keeps_it_in_memory_until_there_is_room(torpor: Cli, home: Path, small: Store) -> None:
+    job = counter()
+    image = small.begin_checkpoint(job)
+    with pytest.raises(errors.NoSpace, match="whole in memory"):
+        image.flush()
+    with pytest.raises(errors.NoSpace):
+        image.flush()
+    image.verify()
+    course = image.course
+    assert course is not None
+    assert (course.phase, course.tries) == ("failed", 2)
+    subprocess.run(["mount", "-o", "remount,size=1g", home / "small"], check=True)
+    assert torpor.json("flush", "count-1")["flushed"][0]["place"] == f"count-1@{small.url}"
+    nothing_is_left()
+    api.restore(small.image("count-1"))
+    goes_on(job, counts(job)[-1])
+
+
+def test_a_name_that_was_taken_meanwhile_is_said(torpor: Cli, home: Path, store: Store) -> None:
+    gate = home / "gate"
+    start_keeper(home, {"TORPOR_FAULT": f"write back=hang:{gate}"})
+    job = counter()
+    image = store.begin_checkpoint(job, leave_running=True)
+    stands(gate)
+    store.put(job.checkpoint(leave_running=True), name="count-1")
+    gate.touch()
+    with pytest.raises(errors.UsageError, match="count-1"):
+        store.flush(image)
+    said = {one["name"]: one["state"] for one in torpor.json("images")}
+    assert "has an image named count-1" in said["count-1"]
+    # There are ways out.
+    torpor("copy", "count-1", "@", "--name", "mine")
+    torpor("rm", "--image", "count-1")
+    nothing_is_left()
+    assert {one.name for one in store.images()} == {"count-1", "mine"}
+
+
+def test_an_order_whose_image_never_came_goes(home: Path, store: Store) -> None:
+    start_keeper(home, {"TORPOR_FAULT": "commit=fail:5"})
+    job = counter()
+    with pytest.raises(errors.StepFailed):
+        store.begin_checkpoint(job)
+    assert job.state is JobState.RUNNING
+    nothing_is_left()
+    # A keeper that died in between leaves one, and the next removes it.
+    writeback.give(paths.dram_dir() / "count-1", writeback.Target(name="count-1", store=store.url), "sim")
+    start_keeper(home)
+    eventually(lambda: not writeback.orders())
+    goes_on(job, counts(job)[-1])
