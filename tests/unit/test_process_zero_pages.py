@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import eventually
 from torpor.errors import TorporError
-from torpor.process import zero_pages
+from torpor.process import page_search, zero_pages
 from torpor.process.criu_images import encoded_field, entries, number, write_entries
+from torpor.process.page_search import PageSearch
 from torpor.process.page_worker import PAGE
 from torpor.process.page_workers import PageWorkers
 
@@ -66,8 +68,8 @@ def test_what_stays_describes_the_same_memory(tmp_path: Path, seed: int) -> None
     pages = 6000
     before = dumped(tmp_path, pages, [(0, 3500, PRIVATE), (3500, pages - 3500, PRIVATE)], seed)
     with PageWorkers() as workers:
-        saved = zero_pages.drop(tmp_path, workers)
-        assert zero_pages.drop(tmp_path, workers) == 0
+        saved = zero_pages.drop(PageSearch(tmp_path, workers))
+        assert zero_pages.drop(PageSearch(tmp_path, workers)) == 0
     after, held = described(tmp_path, pages)
     assert after == before
     empty = sum(before[page * PAGE : (page + 1) * PAGE] == bytes(PAGE) for page in range(pages))
@@ -80,7 +82,7 @@ def test_shared_memory_keeps_its_zeros(tmp_path: Path) -> None:
     pages = 2000
     before = dumped(tmp_path, pages, [(0, pages, SHARED)], 1)
     with PageWorkers() as workers:
-        assert zero_pages.drop(tmp_path, workers) == 0
+        assert zero_pages.drop(PageSearch(tmp_path, workers)) == 0
     assert described(tmp_path, pages) == (before, pages)
 
 
@@ -88,17 +90,46 @@ def test_a_pages_file_of_another_length_is_refused(tmp_path: Path) -> None:
     dumped(tmp_path, 100, [(0, 100, PRIVATE)], 1)
     os.truncate(tmp_path / "pages-1.img", 99 * PAGE)
     with PageWorkers() as workers, pytest.raises(TorporError, match=r"pages-1\.img has 405504 bytes"):
-        zero_pages.drop(tmp_path, workers)
+        zero_pages.drop(PageSearch(tmp_path, workers))
 
 
 def test_what_a_worker_cannot_do_is_said(tmp_path: Path) -> None:
+    none, one = str(tmp_path / "none"), str(tmp_path / "one")
     with PageWorkers() as workers:
-        with pytest.raises(FileNotFoundError):
-            workers.ask([{"op": "search", "path": str(tmp_path / "none"), "runs": [[0, 1]]}])
-        with pytest.raises(OSError, match="No such file"):
-            workers.ask([{"op": "open", "path": str(tmp_path / "none")}])
+        for op in ("search", "map"):
+            with pytest.raises(FileNotFoundError, match="No such file"):
+                workers.ask([{"op": op, "pieces": [[none, 0, 1]]}])
         (tmp_path / "one").write_bytes(bytes(range(256)) * 16)
-        assert workers.ask([{"op": "search", "path": str(tmp_path / "one"), "runs": [[0, 1]]}]) == [{"runs": [[0, 1]]}]
+        assert workers.ask([{"op": "search", "pieces": [[one, 0, 1]]}]) == [{"runs": [[[0, 1]]]}]
+
+
+@pytest.mark.parametrize("piece", [7, 1000])
+def test_pages_are_looked_at_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(page_search, "_PIECE", piece)
+    pages = 6000
+    before = dumped(tmp_path, pages, [(0, pages, PRIVATE)], 5)
+    file = tmp_path / "pages-1.img"
+    content = file.read_bytes()
+    file.write_bytes(content[: 3000 * PAGE + 17])
+    with PageWorkers() as workers, PageSearch(tmp_path, workers) as search:
+        search.begin()
+        eventually(lambda: search.staying(file))
+        with file.open("ab") as rest:
+            rest.write(content[3000 * PAGE + 17 :])
+        assert zero_pages.drop(search) > 0
+    assert described(tmp_path, pages)[0] == before
+
+
+def test_what_goes_wrong_meanwhile_is_said_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_search, "_PIECE", 1)
+    dumped(tmp_path, 100, [(0, 100, PRIVATE)], 1)
+    with PageWorkers() as workers, PageSearch(tmp_path, workers) as search:
+        workers.dismiss()
+        search.begin()
+        with pytest.raises(TorporError, match="ended early"):
+            zero_pages.drop(search)
 
 
 def test_a_file_with_few_zeros_is_left_as_it_is(tmp_path: Path) -> None:
@@ -109,7 +140,7 @@ def test_a_file_with_few_zeros_is_left_as_it_is(tmp_path: Path) -> None:
         memory[page * PAGE] = 1
     (tmp_path / "pages-1.img").write_bytes(memory)
     with PageWorkers() as workers:
-        assert zero_pages.drop(tmp_path, workers) == 0
+        assert zero_pages.drop(PageSearch(tmp_path, workers)) == 0
     assert described(tmp_path, pages) == (memory, pages)
 
 

@@ -24,6 +24,7 @@ from torpor.keeper.taken import Taken
 from torpor.process import own_terminal, sessions, shm, timers, traits, zero_pages
 from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
+from torpor.process.page_search import PageSearch
 from torpor.process.page_workers import PageWorkers
 from torpor.records import Unfinished
 from torpor.writeback import Target
@@ -89,23 +90,25 @@ class Saving:
     ) -> Manifest:
         """Everything up to and with the commit. CRIU holds the job still when this returns, and waits for a verdict."""
         job = self.job
-        with report.phase("criu dump"), step("criu dump"):
-            own_terminal.name(job.tree, {key for key in job.info.stdio.values() if key})
-            dump.start(
-                image.cpu,
-                leave_running=self.leave_running,
-                stdio=job.info.stdio,
-                foreign_session=job.record.adopted is not None,
-            )
-            undo.push("criu", lambda: _roll_back(dump))
-            image.add_native(job.folder / "native")
-            dump.wait_written(DUMP_SECONDS)
-            jobs.refuse_newcomers(self.host, job)
-            _complete(job, image)
-            image.note_written([job.root, *(process.pid for process in job.cuda)])
-        with report.phase("drop zero pages"), step("drop zero pages"):
-            zero_pages.drop(image.cpu, workers)
-            workers.end()
+        with PageSearch(image.cpu, workers) as pages:
+            with report.phase("criu dump"), step("criu dump"):
+                own_terminal.name(job.tree, {key for key in job.info.stdio.values() if key})
+                dump.start(
+                    image.cpu,
+                    leave_running=self.leave_running,
+                    stdio=job.info.stdio,
+                    foreign_session=job.record.adopted is not None,
+                )
+                undo.push("criu", lambda: _roll_back(dump))
+                pages.begin()
+                image.add_native(job.folder / "native")
+                dump.wait_written(DUMP_SECONDS)
+                jobs.refuse_newcomers(self.host, job)
+                _complete(job, image)
+                image.note_written([job.root, *(process.pid for process in job.cuda)])
+            with report.phase("drop zero pages"), step("drop zero pages"):
+                zero_pages.drop(pages)
+                workers.dismiss()
         with report.phase("wait for copy"):
             data.finish()
 

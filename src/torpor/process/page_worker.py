@@ -1,22 +1,23 @@
-"""Looks for pages of zeros in a pages file of CRIU, and moves together those that stay: one process of several.
+"""Looks for pages of zeros in pages files of CRIU, and moves together those that stay: one process of several.
 
 Several processes, because threads of one wait for each other's interpreter lock at every page. Standard library only,
-so that one starts in some 15 ms. One JSON request per line of standard input, one reply per line of standard output:
+so that one starts in some 15 ms. One JSON request per line of standard input, one reply per line of standard output; a
+piece is `[path, first page, pages]`:
 
-`{"op": "search", "path": str, "runs": [[first page, pages], …]}` → `{"runs": [[first page, pages], …]}`, what stays;
-`{"op": "open", "path": str}` → `{}`, then `{"op": "move", "moves": [[first page, pages, first page there], …],
-"pages": pages of the whole}` → `{}`.
+`{"op": "search", "pieces": [piece, …]}` → `{"runs": [[[first page, pages], …], …]}`, for each piece what stays;
+`{"op": "map", "pieces": [piece, …]}` → `{}`, for each file in ascending order and without a gap, then
+`{"op": "move", "path": str, "moves": [[first page, pages, first page there], …], "pages": pages of the whole}` → `{}`.
 What fails is answered with `{"errno": n, "message": str}`.
 """
 
 from __future__ import annotations
 
+import bisect
 import json
 import mmap
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 PAGE = 4096
@@ -24,51 +25,63 @@ _FEWEST = 4  # zero pages in a row that are worth one more run: a run costs some
 _ZEROS, _SOME_ZEROS = bytes(PAGE), bytes(64)
 
 
-def search(path: str, runs: list[list[int]]) -> list[list[int]]:
-    """The pages of these ascending runs that are worth keeping, in runs."""
-    start = runs[0][0]
-    with _mapped(path, start, sum(runs[-1])) as content:
-        return [[first, length] for run in runs for first, length in _staying(content, start, *run)]
+def search(path: str, first: int, pages: int) -> list[list[int]]:
+    """The pages of this piece that are worth keeping, in runs."""
+    with _mapped(path, first, pages, mmap.PROT_READ) as content:
+        return [list(run) for run in _staying(content, first, pages)]
 
 
 class Mover:
-    """Moves pages within one file after the other. `open` maps it, which takes a while, before the moves are known."""
+    """Moves pages within files. They are mapped before, piece by piece, which takes longer than the moves."""
 
     def __init__(self) -> None:
-        self._content: mmap.mmap | None = None
-        self._path = ""
+        self._pieces: dict[str, list[tuple[int, mmap.mmap]]] = {}
 
-    def open(self, path: str) -> None:
-        self._content, self._path = None, path
-        with Path(path).open("r+b") as file:
-            if size := os.fstat(file.fileno()).st_size:
-                self._content = mmap.mmap(file.fileno(), size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+    def map(self, path: str, first: int, pages: int) -> None:
+        piece = _mapped(path, first, pages, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._pieces.setdefault(path, []).append((first, piece))
 
-    def move(self, moves: list[list[int]], pages: int) -> None:
-        """Move ascending runs of pages down to where they belong, and cut the file to its new length."""
-        assert self._content is not None
-        with self._content as content:
-            for first, count, there in moves:
-                content.move(there * PAGE, first * PAGE, count * PAGE)
-        os.truncate(self._path, pages * PAGE)
+    def move(self, path: str, moves: list[list[int]], pages: int) -> None:
+        """Move ascending runs of pages down to where they belong, and cut the file to its new length.
+
+        What is mapped stays so: taking it back costs time, which the end of this process spends when nobody waits.
+        """
+        pieces = self._pieces.get(path, [])
+        starts = [first for first, _ in pieces]
+        views = [memoryview(content) for _, content in pieces]
+
+        def place(page: int) -> tuple[memoryview, int, int]:
+            """The piece with this page, the page's first byte in it, and how many pages there are from it on."""
+            at = bisect.bisect_right(starts, page) - 1
+            start = (page - starts[at]) * PAGE
+            return views[at], start, (len(views[at]) - start) // PAGE
+
+        for first, count, there in moves:
+            done = 0
+            while done < count:
+                source, out, left = place(first + done)
+                target, into, room = place(there + done)
+                size = min(count - done, left, room)
+                target[into : into + size * PAGE] = source[out : out + size * PAGE]
+                done += size
+        os.truncate(path, pages * PAGE)
 
 
-def _mapped(path: str, first: int, stop: int) -> mmap.mmap:
-    """The pages from `first` to before `stop`."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _mapped(path: str, first: int, pages: int, access: int) -> mmap.mmap:
+    file = os.open(path, (os.O_RDWR if access & mmap.PROT_WRITE else os.O_RDONLY) | os.O_CLOEXEC)
     try:
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
-        return mmap.mmap(file, (stop - first) * PAGE, flags=flags, prot=mmap.PROT_READ, offset=first * PAGE)
+        return mmap.mmap(file, pages * PAGE, flags=flags, prot=access, offset=first * PAGE)
     finally:
         os.close(file)
 
 
-def _staying(content: mmap.mmap, start: int, first: int, pages: int) -> Iterator[tuple[int, int]]:
+def _staying(content: mmap.mmap, first: int, pages: int) -> Iterator[tuple[int, int]]:
     """Most pages are told by their first bytes. Fewer zero pages than `_FEWEST` in a row stay."""
     begin = first
     zeros = 0
     for page in range(first, first + pages):
-        at = (page - start) * PAGE
+        at = (page - first) * PAGE
         if content[at : at + 64] == _SOME_ZEROS and content[at : at + PAGE] == _ZEROS:
             zeros += 1
         else:
@@ -87,11 +100,12 @@ def _staying(content: mmap.mmap, start: int, first: int, pages: int) -> Iterator
 def _answer(request: dict[str, Any], mover: Mover) -> dict[str, Any]:
     try:
         if request["op"] == "search":
-            return {"runs": search(request["path"], request["runs"])}
-        if request["op"] == "open":
-            mover.open(request["path"])
+            return {"runs": [search(*piece) for piece in request["pieces"]]}
+        if request["op"] == "map":
+            for piece in request["pieces"]:
+                mover.map(*piece)
         else:
-            mover.move(request["moves"], request["pages"])
+            mover.move(request["path"], request["moves"], request["pages"])
     except OSError as error:
         return {"errno": error.errno, "message": str(error)}
     return {}

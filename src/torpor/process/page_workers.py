@@ -18,7 +18,7 @@ _PROGRAM = Path(__file__).with_name("page_worker.py")
 
 
 class PageWorkers:
-    """Worker processes, as many as processors up to `MOST`; they end with the context, or before by `end`.
+    """Worker processes, as many as processors up to `MOST`; they end with the context, or begin to by `dismiss`.
 
     Made before they are needed: their start then costs no time that counts.
     """
@@ -62,10 +62,14 @@ class PageWorkers:
                 raise OSError(answer["errno"], answer["message"])
         return answers
 
-    def end(self) -> None:
-        """End all workers; may be called again."""
+    def dismiss(self) -> None:
+        """Let all workers end, without waiting for it: what they have mapped takes time to give back."""
         for worker in self._workers:
             worker.kill()  # between requests, or after a failure that voids the folder: nothing to lose
+
+    def end(self) -> None:
+        """End all workers; may be called again."""
+        self.dismiss()
         for worker in self._workers:
             worker.communicate()
         self._workers.clear()

@@ -25,8 +25,8 @@ from torpor.process.criu_images import (
     repeated,
     write_entries,
 )
+from torpor.process.page_search import PageSearch, Run
 from torpor.process.page_worker import PAGE
-from torpor.process.page_workers import PageWorkers
 
 _PAGEMAP, _MM = 0x56084025, 0x57492820
 _PRESENT = 1 << 2  # of a run: its pages are in the pages file
@@ -34,26 +34,25 @@ _REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
 _COUNT, _WIDE_COUNT = 2, 5  # fields of a run
 _AREAS = 14  # field of the mm image that holds the mappings
 _WORTH = 16
-_SMALLEST_SHARE = 1024  # pages; less is not worth another process
 
 Range = tuple[int, int]
 """Start and end address."""
-
-Run = tuple[int, int]
-"""First page and number of pages, counted in the pages file."""
 
 Move = tuple[int, int, int]
 """First page and number of pages of a run, and the page that it moves to."""
 
 
-def drop(folder: Path, workers: PageWorkers) -> int:
-    """Rewrite the images in a CRIU folder without zero pages of private anonymous memory; returns the bytes saved.
+def drop(search: PageSearch) -> int:
+    """Rewrite the images in the CRIU folder of `search` without zero pages of private anonymous memory.
 
-    A file of which less than one part in `_WORTH` would go is left as it is. The folder must be complete and not yet
-    part of an image: a failure leaves it unusable. Raises TorporError when an image is not as expected, OSError when
-    it cannot be read or written.
+    Returns the bytes saved. A file of which less than one part in `_WORTH` would go is left as it is. The folder must
+    be complete and not yet part of an image: a failure leaves it unusable. Raises TorporError when an image is not as
+    expected, OSError when it cannot be read or written.
     """
-    return sum(_drop_from(pagemap, workers) for pagemap in sorted(folder.glob("pagemap-[0-9]*.img")))
+    pagemaps = {path: entries(path, _PAGEMAP) for path in sorted(search.folder.glob("pagemap-[0-9]*.img"))}
+    pages = {path: path.with_name(f"pages-{number(head, 1)}.img") for path, (head, *_) in pagemaps.items()}
+    search.finish(pages.values())
+    return sum(_drop_from(path, found, pages[path], search) for path, found in pagemaps.items())
 
 
 def _pages(run: Fields) -> int:
@@ -61,9 +60,8 @@ def _pages(run: Fields) -> int:
     return number(run, _WIDE_COUNT) or number(run, _COUNT)
 
 
-def _drop_from(pagemap: Path, workers: PageWorkers) -> int:
-    head, *runs = entries(pagemap, _PAGEMAP)
-    pages = pagemap.with_name(f"pages-{number(head, 1)}.img")
+def _drop_from(pagemap: Path, found: list[Fields], pages: Path, search: PageSearch) -> int:
+    head, *runs = found
     mm = raw_entries(pagemap.with_name(f"mm-{_pid(pagemap)}.img"), _MM)[0]
     areas = [fields(area) for area in repeated(mm, _AREAS)]
     wanted = _REGULAR | _ANON_PRIVATE
@@ -72,15 +70,15 @@ def _drop_from(pagemap: Path, workers: PageWorkers) -> int:
     total = sum(_pages(run) for run in runs if number(run, 4) & _PRESENT)
     if total * PAGE != size:
         raise TorporError(f"{pages.name} has {size} bytes, {pagemap.name} speaks of {total * PAGE}")
-    droppable = []
+    staying: list[Run] = []  # in the order of the file, and so are the runs
     position = 0
     for run in runs:
         if number(run, 4) & _PRESENT:
-            if _inside(private, number(run, 1), _pages(run)):
-                droppable.append((position, _pages(run)))
+            whole = (position, _pages(run))
+            inside = _inside(private, number(run, 1), _pages(run))
+            staying += _within(search.staying(pages), *whole) if inside else [whole]
             position += _pages(run)
-    staying = _search(pages, droppable, workers)
-    saved = (sum(count for _, count in droppable) - sum(count for _, count in staying)) * PAGE
+    saved = size - sum(count for _, count in staying) * PAGE
     if saved * _WORTH < size:
         return 0
     kept = [_encoded(head)]
@@ -91,7 +89,7 @@ def _drop_from(pagemap: Path, workers: PageWorkers) -> int:
             kept.append(_encoded(run))
             continue
         address, count = number(run, 1), _pages(run)
-        stays = _within(staying, position, count) if _inside(private, address, count) else [(position, count)]
+        stays = _within(staying, position, count)
         field = _WIDE_COUNT if _WIDE_COUNT in run else _COUNT
         rest = _encoded({key: value for key, value in run.items() if key not in (1, field)})
         for first, length in stays:
@@ -101,22 +99,9 @@ def _drop_from(pagemap: Path, workers: PageWorkers) -> int:
             end += length
         position += count
     # In place: fresh memory costs more than the moves, above all on a virtual machine that gives back what is free.
-    workers.ask([{"op": "move", "moves": moves, "pages": end}])
+    search.move(pages, moves, end)
     write_entries(pagemap, _PAGEMAP, kept)
     return saved
-
-
-def _search(pages: Path, runs: list[Run], workers: PageWorkers) -> list[Run]:
-    """What of these runs of pages stays, in ascending order. The first worker gets ready to move pages meanwhile."""
-    ready = {"op": "open", "path": str(pages)}
-    shares = _shares(runs, max(workers.count - 1, 1))
-    searches = [{"op": "search", "path": str(pages), "runs": share} for share in shares]
-    if workers.count > 1:
-        answers = workers.ask([ready, *searches])[1:]
-    else:
-        workers.ask([ready])
-        answers = workers.ask(searches)
-    return [(first, count) for answer in answers for first, count in answer["runs"]]
 
 
 def _inside(private: list[Range], address: int, count: int) -> bool:
@@ -136,25 +121,6 @@ def _within(staying: list[Run], position: int, count: int) -> list[Run]:
             found.append((begin, stop - begin))
         at += 1
     return found
-
-
-def _shares(runs: list[Run], count: int) -> list[list[Run]]:
-    """The runs in `count` lists of about as many pages each, in order; runs are cut where a share is full."""
-    total = sum(length for _, length in runs)
-    size = max(_SMALLEST_SHARE, -(-total // count))
-    shares: list[list[Run]] = []
-    room = 0
-    for first, length in runs:
-        done = 0
-        while done < length:
-            if not room:
-                shares.append([])
-                room = size
-            taken = min(room, length - done)
-            shares[-1].append((first + done, taken))
-            done += taken
-            room -= taken
-    return shares
 
 
 def _merged(areas: list[Range]) -> list[Range]:
