@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
@@ -79,3 +80,51 @@ def test_names_that_others_look_for_are_kept(home: Path, names: list[str]) -> No
     copy = torpor.restore(image, name="copy")
     goes_on(copy)
     ended(copy)
+
+
+OWN_NAME = PROGRAM.replace(
+    "sys.argv[1:]", "[f'cuda-uvmfd-{os.stat(\"/proc/self/ns/pid\").st_ino}-{os.getpid()}']"
+)  # as the driver's
+
+
+def namespace_of(job: torpor.Job) -> int:
+    pid = job.record.supervisor_pid
+    return Path(f"/proc/{pid}/ns/pid").stat().st_ino
+
+
+def began_by_namespace() -> torpor.Job:
+    job = torpor.run([sys.executable, "-c", OWN_NAME], gpu="sim")
+    eventually(lambda: counted(job) >= 3)
+    return job
+
+
+@pytest.mark.usefixtures("home")
+def test_a_restored_job_leaves_its_name_to_others() -> None:
+    """Another job's namespace may get the number that this one's had."""
+    job = began_by_namespace()
+    name = f"@cuda-uvmfd-{namespace_of(job)}-300"
+    image = job.checkpoint()
+    assert name not in Path("/proc/net/unix").read_text().split()
+    job = torpor.restore(image)
+    assert name not in Path("/proc/net/unix").read_text().split()
+    other = began_by_namespace()
+    for one in (job, other):
+        goes_on(one)
+    ended(job, other)
+
+
+@pytest.mark.usefixtures("home")
+def test_no_job_gets_a_namespace_whose_number_is_in_a_name() -> None:
+    job = began_by_namespace()
+    number = namespace_of(job)
+    ended(job)
+    taken = range(number - 5, number + 10)
+    bound = []
+    for one in taken:
+        bound.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        bound[-1].bind(f"\0cuda-uvmfd-{one}-299".encode())
+    jobs = [began_by_namespace() for _ in range(3)]
+    assert not {namespace_of(one) for one in jobs} & set(taken)
+    ended(*jobs)
+    for sock in bound:
+        sock.close()

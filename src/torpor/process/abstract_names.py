@@ -1,10 +1,12 @@
-"""Lets a copy of a job be restored while the first lives, although both have the driver's abstract Unix socket.
+"""Gives the driver's abstract Unix socket of a restored job a name that nobody else can want.
 
-The driver gives each process that uses a GPU an abstract socket, by which other processes of the job may find it.
-Abstract names belong to the network namespace, which jobs share with the host, so a second copy finds its name taken.
-It gets another name: nobody looks for it there, as long as no other process of the job uses a GPU. With several such
-processes the restore stays refused, since one could otherwise reach its counterpart in the other copy. Names that the
-program chose itself are its address, and never changed.
+The driver gives each process that uses a GPU an abstract socket, by which other processes of the job may find it; its
+name has the process's id and the number of its PID namespace. Abstract names belong to the network namespace, which
+jobs share with the host. So a second copy finds its name taken, and a process in a new namespace that got the old
+number would find its own taken by a restored one. The restored one gets another name: nobody looks for it there, as
+long as no other process of the job uses a GPU. With several such processes the names stay, since one could otherwise
+reach its counterpart in another copy, and a copy beside the first is refused (`mounts.fork` keeps Torpor's own
+namespaces from numbers that such names have). Names that the program chose itself are its address, and never changed.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ _LONGEST = 107
 
 
 def free(images: Path, work: Path) -> Path:
-    """The folder to restore from: `images`, or one in `work` that stands for it, with a name that is free.
+    """The folder to restore from: one in `work` that stands for `images`, with a name of its own, or `images`.
 
     Raises TorporError for an image that is not as expected, OSError.
     """
     raw = raw_entries(images / "files.img", _FILES)
     names = {name for entry in raw if (name := _name(entry)).startswith(_OF_THE_DRIVER)}
-    if len(names) != 1 or not names & _bound():
+    if len(names) != 1:
         return images
     other = _another(*names)
     stand_in = work / "renamed"
@@ -62,13 +64,3 @@ def _another(name: bytes) -> bytes:
     stem = _OURS.sub(b"", plain)
     ending = b"-torpor-" + secrets.token_hex(4).encode()
     return (stem[: _LONGEST - len(ending)] + ending + name[len(plain) :])[:_LONGEST]
-
-
-def _bound() -> set[bytes]:
-    """The abstract names that are in use in this network namespace."""
-    found = set()
-    for line in Path("/proc/net/unix").read_bytes().splitlines():
-        parts = line.split(maxsplit=7)
-        if len(parts) == 8 and parts[7].startswith(b"@"):
-            found.add(parts[7].replace(b"@", b"\0"))
-    return found

@@ -27,6 +27,45 @@ def unshare() -> None:
     _mount(libc, None, "/", None, _MS_REC | _MS_SLAVE)
 
 
+def fork() -> int:
+    """As `os.fork`, after `unshare`: into a PID namespace whose number is part of no name of the driver's.
+
+    The driver names a process's abstract socket after its PID namespace, and all jobs share the host's names. A
+    restored process keeps its name, while the number can be given to a new namespace: CUDA would not start in there.
+    """
+    home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    held: list[int] = []
+    try:
+        while True:
+            verdict, tell = os.pipe2(os.O_CLOEXEC)
+            pid = os.fork()
+            if pid == 0:
+                os.close(tell)
+                if not os.read(verdict, 1):
+                    os._exit(0)
+                os.close(verdict)
+                return 0
+            os.close(verdict)
+            with os.fdopen(tell, "wb") as answer:
+                place = f"/proc/{pid}/ns/pid"
+                if not _is_named(os.stat(place).st_ino):  # noqa: PTH116
+                    answer.write(b"good")
+                    return pid
+                held.append(os.open(place, os.O_RDONLY | os.O_CLOEXEC))  # the next one must get another number
+            os.waitpid(pid, 0)
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.setns(home, _CLONE_NEWPID) or libc.unshare(_CLONE_NEWPID):
+                raise _error("another PID namespace")
+    finally:
+        for fd in (home, *held):
+            os.close(fd)
+
+
+def _is_named(number: int) -> bool:
+    with open("/proc/net/unix", "rb") as file:  # noqa: PTH123
+        return any(b"@cuda-" in line and b"-%d-" % number in line for line in file)
+
+
 def furnish(job_dir: str) -> None:
     """As the first process of the new PID namespace: its own /proc, and the job's folder where every job has it."""
     libc = ctypes.CDLL(None, use_errno=True)

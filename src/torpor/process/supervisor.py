@@ -291,7 +291,7 @@ def main(spec_fd: int, report: int) -> None:
     try:
         if spec["namespaces"]:
             mounts.unshare()
-        pid = os.fork()
+        pid = mounts.fork() if spec["namespaces"] else os.fork()
         if pid:
             tell(report, {"pid": pid})
             os._exit(0)
