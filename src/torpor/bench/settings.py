@@ -14,7 +14,7 @@ from torpor.records import Backend
 
 NATIVE, TORPOR, CONTROL, DRIVER = "native", "torpor", "control", "driver + CRIU"
 
-Vm = Literal["off", "answers", "defer"]
+Vm = Literal["off", "answers", "defer", "full"]
 
 
 def _silent(_line: str) -> None:

@@ -210,7 +210,7 @@ def compare(
     """
     by_side = commands if isinstance(commands, Mapping) else dict.fromkeys(SIDES, commands)
     if cores is not None and not settings.software_gpu:  # whose kernels are threads of the same process
-        cores = max(cores, 2 if settings.vm == "defer" else 1)
+        cores = max(cores, 2 if settings.vm in ("defer", "full") else 1)
         by_side = {side: pinned(command, cores) for side, command in by_side.items()}
     if TORPOR in by_side:
         api.keeper_warm(settings.backend, 0)  # so that it does not get ready beside the first turns
