@@ -52,6 +52,7 @@ def main() -> None:
     arguments.add_argument("--gib", type=float, nargs="+", default=[0, 4, 16, 48])
     arguments.add_argument("--repeat", type=int, default=3, help="cycles of Torpor for each size")
     arguments.add_argument("--repeat-driver", type=int, default=1, help="cycles of driver + CRIU for each size")
+    arguments.add_argument("--driver-up-to", type=float, default=48, help="the largest size for driver + CRIU, GiB")
     arguments.add_argument("--touch-gib", type=int, default=0, help="host memory to touch before anything is timed")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
@@ -67,6 +68,8 @@ def main() -> None:
             api.keeper_warm(api.default_backend(), int((max(options.gib) + 2) * (1 << 30)))
         for turn in range(turns):
             for gib in options.gib:
+                if mode == "driver+criu" and gib > options.driver_up_to:
+                    continue  # takes minutes, and twice the bytes of the host's memory
                 row = msgspec.to_builtins(cycles.live(program(gib), arena=MODES[mode]))
                 results[f"{gib:g}"][mode].append(row)
                 print(f"{gib:g} GiB {mode}, cycle {turn + 1}: {json.dumps(row)}", flush=True)
