@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torpor import paths, records
-from torpor.errors import NotFound, TorporError, UsageError
+from torpor.errors import KeeperUnavailable, NotFound, TorporError, UsageError
 from torpor.records import Backend
 from torpor.writeback import Course, Target, course_of, forget, opening, order_of, order_to
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from torpor.keeper.messages import Progress
 
 _TIERS = ("disk", "dram")
+
+KEEPERS = 3
+"""How many keepers one after the other may die before somebody who waits for an image hears of it: the next goes on."""
 
 
 class Flushed(NamedTuple):
@@ -123,10 +126,17 @@ class Image:
         if course.phase == "durable":
             return Flushed(course.place, course.put)
         backend = self.backend
-        ensure_started(backend)
         params = {"image": str(self.path), "env": opening()}
-        result = KeeperClient(backend).call("flush", params, on_progress=progress)
-        return Flushed(result["place"], result["put"])
+        deaths = 0
+        while True:
+            ensure_started(backend)
+            try:
+                result = KeeperClient(backend).call("flush", params, on_progress=progress)
+                return Flushed(result["place"], result["put"])
+            except KeeperUnavailable:
+                deaths += 1
+                if deaths == KEEPERS:
+                    raise
 
     def summary(self) -> dict[str, Any]:
         """JSON-safe: name, path, job, tier, sizes in bytes, time of creation."""

@@ -13,8 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from tests.faults.matrix import all_rows
 from tests.faults.play import play
-from tests.faults.rows import Row, all_rows
+from tests.faults.rows import Row
 from tests.faults.scene import Scene
 from tests.faults.table import table
 

@@ -16,10 +16,13 @@ from tests.conftest import eventually, keepers
 from tests.faults.rows import KILLED, Row
 from tests.faults.scene import SETTLE_SECONDS, Lost, Scene
 from tests.flow import walking
-from torpor import api, errors, paths
+from torpor import api, errors, paths, writeback
 from torpor.errors import TorporError
 from torpor.process import tree
 from torpor.records import JobState
+
+FAULTS_OF_KEEPER = ("keeper", "cli", "interrupt", "job", "writer", "keeper of the writer")
+"""Agents that strike where `TORPOR_FAULT` says."""
 
 DEADLINE = 1.0
 """Seconds that a verb gives a job to come to rest, where its driver hangs."""
@@ -66,7 +69,7 @@ def _arm(scene: Scene, row: Row) -> None:
         env["TORPOR_SIM_FAULT"] = row.text
         if "HostRegister" in row.text:
             env["TORPOR_POOL"] = ""  # its first segments are made by the flow
-    elif row.agent in ("keeper", "cli", "interrupt", "job") or row.fault == "read-only":
+    elif row.agent in FAULTS_OF_KEEPER or row.fault == "read-only":
         env["TORPOR_FAULT"] = row.text.replace("GATE", gate)
     elif row.agent == "criu":
         (scene.home / "mode").write_text(row.text)
@@ -107,6 +110,9 @@ def _act(scene: Scene, row: Row, spoil: Callable[[], None]) -> tuple[int, str]:
     meanwhile = threading.Thread(target=lambda: None)
     if row.agent == "job":
         meanwhile = threading.Thread(target=_at_the_gate, args=(scene, lambda: _kill_root(scene)))
+    elif row.agent == "keeper of the writer":
+        [pid] = keepers(scene.home)
+        meanwhile = threading.Thread(target=_at_the_gate, args=(scene, lambda: os.kill(pid, signal.SIGKILL)))
     elif row.fault == "read-only":
         meanwhile = threading.Thread(target=_at_the_gate, args=(scene, spoil))
     elif row.fault.startswith("hangs"):
@@ -139,7 +145,8 @@ def _verb(scene: Scene, row: Row) -> Callable[[], object]:
         case ["resume", _]:
             return job.resume
     if _in_store(row):
-        return lambda: _store(scene, row).checkpoint(job, leave_running=_stays(row))
+        tier = "dram" if row.flow.startswith("through") else "disk"
+        return lambda: _store(scene, row).checkpoint(job, leave_running=_stays(row), tier=tier)
     return lambda: job.checkpoint(leave_running=_stays(row), to=_new(scene, row), tier=_tier(row))
 
 
@@ -245,6 +252,13 @@ def _lines(asking: subprocess.Popen[bytes]) -> Iterator[bytes]:
 def _judge(scene: Scene, row: Row, before: dict[str, object]) -> str:
     if row.flow.startswith("restore"):
         outcome = _judge_restore(scene, row, before)
+    elif row.flow.startswith("through"):
+        # The next keeper tries at once what the last one could not do.
+        scene.keeper({})
+        eventually(lambda: not writeback.orders(), seconds=SETTLE_SECONDS)
+        outcome = scene.judge(scene.job, before)
+        if [image for image in api.images() if image.path != scene.old.path]:
+            raise Lost("an image is still in memory")
     else:
         outcome = scene.judge(scene.job, before)
     if _in_store(row):

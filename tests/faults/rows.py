@@ -13,12 +13,12 @@ from typing import Literal
 Flow = Literal[
     "checkpoint disk", "checkpoint dram", "leave running", "suspend hbm", "suspend dram", "resume hbm", "resume dram",
     "restore disk", "restore dram", "from hbm", "from dram", "from dram stays",
-    "store", "store stays", "from hbm to store", "restore store",
+    "store", "store stays", "from hbm to store", "restore store", "through memory to store",
 ]  # fmt: skip
 Outcome = Literal["runs on", "suspended", "restores", "asleep"]
 Agent = Literal[
     "keeper", "job", "cli", "interrupt", "driver of the keeper", "driver of the job", "second process",
-    "criu", "file system",
+    "criu", "file system", "writer", "keeper of the writer",
 ]  # fmt: skip
 
 TAKE = ("freeze", "export", "hold", "release")
@@ -388,7 +388,3 @@ def second_rows() -> list[Row]:
 
 KILLED = ""
 """The text of a fault that is no driver's: the second process is killed from outside."""
-
-
-def all_rows() -> list[Row]:
-    return [*keeper_rows(), *process_rows(), *driver_rows(), *second_rows(), *criu_rows(), *disk_rows()]

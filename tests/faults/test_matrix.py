@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.aftermath import last_lines
+from tests.faults.matrix import all_rows
 from tests.faults.play import play
-from tests.faults.rows import Row, all_rows
+from tests.faults.rows import Row
 from tests.faults.scene import Scene
 
 pytestmark = pytest.mark.criu

@@ -88,6 +88,33 @@ def test_a_job_goes_on_from_a_bucket(
     assert not any(b"count" in bucket.read(one.name) for kind in ("images", "packs") for one in bucket.list(kind))
 
 
+@pytest.mark.full
+@pytest.mark.criu
+def test_an_image_waits_in_memory_for_a_bucket_that_does_not_answer(
+    torpor: Cli, bucket: S3Backend, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torpor("init", bucket.url)
+    torpor("run", "-d", "--name", "count", "--", *COUNTER)
+    passes(torpor, "count", 5)
+    network = BadNetwork(s3.endpoint, lambda line: "refuse" if b"/packs/" in line else "none")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", network.endpoint)
+    try:
+        said = torpor.json("checkpoint", "count", "--tier", "dram", "--store", bucket.url, "--durable", check=11)
+    finally:
+        network.stop()
+    assert "whole in memory, as count-1" in said["error"]["message"]
+    assert "the last of 9 tries" in torpor.json("images")[0]["state"]
+    last = counts(torpor, "count")[-1]
+    woken = torpor.json("restore", f"count-1@{bucket.url}")["job"]
+    passes(torpor, woken, last + 3)
+    # Another way to the same place, named by whoever asks.
+    s3.set_environment(monkeypatch)
+    torpor("flush")
+    assert torpor.json("images") == []
+    assert [one["name"] for one in torpor.json("images", "--store", bucket.url)] == ["count-1"]
+    torpor("verify", "--store", bucket.url)
+
+
 def unfinished(client: LentClient, bucket: S3Backend) -> int:
     """Bytes of the store's parts that are no object yet."""
     found = client.list_multipart_uploads(Bucket=BUCKET, Prefix=parse(bucket.url).prefix).get("Uploads", [])

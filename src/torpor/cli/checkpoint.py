@@ -62,7 +62,7 @@ def command(
     if store is not None and to is not None:
         raise UsageError("--to and --store are two places; name one")
     through_memory = tier == "dram" and (store is not None or (to is not None and not _in_dram(to)))
-    if durable and tier == "dram" and not through_memory:
+    if durable and not through_memory and (tier == "dram" or (to is not None and _in_dram(to))) and store is None:
         raise UsageError("an image in memory alone is not durable", hint="say where it is to go, with --store or --to")
     if pid is not None:
         output.note("not started by Torpor: all its GPU memory goes through the driver, which is slower")

@@ -51,10 +51,10 @@ def main() -> int:
         with step("write"):
             telling.begin(sum(plan.used_sizes(read_manifest(image)).values()))
             _write(order, telling)
+            telling.written()
     except TorporError as error:
         telling.failed(error)
         return 1
-    telling.written()
     return 0
 
 
