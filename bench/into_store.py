@@ -2,9 +2,10 @@
 
 The job is bench/weights.py: incompressible device memory in which nothing, 3 % or all of the chunks change. In each
 turn: a full image in a folder (the twin of everything that follows), then into a new store, again with nothing
-changed, with 3 % changed, and with everything changed; then three restores, of an image in memory (`dram`: the thin
-path), of the folder, and out of the store. Folder and store lie in `--folder`; the job runs on after each checkpoint.
-"GPU side" is from the first frozen process until the last byte of GPU memory that had to has left it.
+changed, with 3 % changed, and with everything changed, straight and by way of memory; then three restores, of an image
+in memory (`dram`: the thin path), of the folder, and out of the store. Folder and store lie in `--folder`; the job runs
+on after each checkpoint. "GPU side" is from the first frozen process until the last byte of GPU memory that had to has
+left it.
 
 Targets, on an H200 with 16 GiB: with nothing changed at most 3 % of the bytes move, the store grows by at most 3 %, and
 the GPU side takes at most 150 ms; with everything changed it is not slower than a full image; a restore out of a store
@@ -90,6 +91,12 @@ class Turn:
                 row["hashed_by"] = done.sifted["by"] if done.sifted else None
                 row["grown"] = used(folder / "store") - before
                 row["gpu_bytes"], row["bytes"] = done.image.head.gpu_bytes, done.bytes
+            self._change(signal.SIGUSR1)
+            soon = self._timed(
+                "memory first, everything changed",
+                lambda steps: store.begin_checkpoint(job, leave_running=True, progress=steps),
+            )
+            self._timed("then durable in the store", lambda steps: store.flush(soon, progress=steps))
             thin = job.checkpoint(tier="dram")
             self._restored("restore, dram", thin)
             thin.remove()
