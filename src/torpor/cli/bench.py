@@ -70,7 +70,11 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--quick", is_flag=True, help="Few turns: enough to see that everything runs.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where the report goes.")
 @click.option(
-    "--vm", type=click.Choice(["off", "answers", "defer", "full"]), default="off", show_default=True, help="As in `torpor run`."
+    "--vm",
+    type=click.Choice(["off", "answers", "defer", "full"]),
+    default="off",
+    show_default=True,
+    help="As in `torpor run`.",
 )
 @click.option("--groups", type=click.IntRange(min=1), metavar="N", help="Groups of fresh copies of a program.")
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Turns that each group takes.")
