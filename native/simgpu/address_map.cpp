@@ -11,16 +11,17 @@
 
 namespace sim {
 
-PrivateMemory::PrivateMemory(uint64_t size, uint64_t alignment, bool inherited) : size_(size) {
+PrivateMemory::PrivateMemory(uint64_t size, uint64_t alignment, Inherited inherited) : size_(size) {
   uint64_t room = size + alignment;
   require(room > size, CUDA_ERROR_OUT_OF_MEMORY);
-  void* at = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int kind = inherited == Inherited::shared ? MAP_SHARED : MAP_PRIVATE;
+  void* at = mmap(nullptr, room, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(at != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
   uint64_t start = reinterpret_cast<uint64_t>(at);
   base_ = (start + alignment - 1) & ~(alignment - 1);
   if (base_ != start) munmap(at, base_ - start);
   if (base_ + size != start + room) munmap(reinterpret_cast<void*>(base_ + size), start + room - base_ - size);
-  if (!inherited) madvise(reinterpret_cast<void*>(base_), size, MADV_DONTFORK);
+  if (inherited == Inherited::not_at_all) madvise(reinterpret_cast<void*>(base_), size, MADV_DONTFORK);
 }
 
 PrivateMemory::PrivateMemory(PrivateMemory&& other) noexcept

@@ -28,14 +28,16 @@ enum class Kind {
   registered,  // cuMemHostRegister
 };
 
-// Ordinary private memory of this process, unmapped with its owner. It is what linear device memory consists of:
+// What a forked child gets of some memory. An H200's driver shares pinned host memory with it.
+enum class Inherited { not_at_all, as_a_copy, shared };
+
+// Ordinary memory of this process, unmapped with its owner. It is what linear device memory consists of:
 // the contents are in the program's own pages, only the books know that they belong to a device.
 class PrivateMemory {
  public:
   PrivateMemory() = default;
-  // `size` bytes of zeroes, aligned to `alignment` (a power of two ≥ 4 KiB). Device memory is not inherited across
-  // fork. Throws CUDA_ERROR_OUT_OF_MEMORY.
-  PrivateMemory(uint64_t size, uint64_t alignment, bool inherited);
+  // `size` bytes of zeroes, aligned to `alignment` (a power of two ≥ 4 KiB). Throws CUDA_ERROR_OUT_OF_MEMORY.
+  PrivateMemory(uint64_t size, uint64_t alignment, Inherited inherited);
   PrivateMemory(PrivateMemory&& other) noexcept;
   PrivateMemory& operator=(PrivateMemory&&) = delete;
   ~PrivateMemory();

@@ -138,7 +138,7 @@ void Block::publish() {
 }
 
 void Block::save() {
-  saved_ = std::make_unique<PrivateMemory>(size, 4096, true);
+  saved_ = std::make_unique<PrivateMemory>(size, 4096, Inherited::as_a_copy);
   copy_written(fd_.get(), size, reinterpret_cast<uint8_t*>(saved_->base()));
 }
 

@@ -32,7 +32,7 @@ AllocationRef make_linear(Process& self, Kind kind, Device& device, Context* con
   self.ledger.charge(device.spec.uuid, device.spec.memory, booked);
   std::shared_ptr<Allocation> allocation;
   try {
-    allocation = std::make_shared<Allocation>(kind, PrivateMemory(booked, unit_for(size), false));
+    allocation = std::make_shared<Allocation>(kind, PrivateMemory(booked, unit_for(size), Inherited::not_at_all));
   } catch (...) {
     self.ledger.refund(device.spec.uuid, booked);
     throw;
@@ -44,7 +44,7 @@ AllocationRef make_linear(Process& self, Kind kind, Device& device, Context* con
 }
 
 AllocationRef make_reachable(Process& self, Kind kind, Context& context, uint64_t size, unsigned flags) {
-  PrivateMemory memory(rounded(size), unit_for(size), kind == Kind::host);
+  PrivateMemory memory(rounded(size), unit_for(size), kind == Kind::host ? Inherited::shared : Inherited::not_at_all);
   auto allocation = std::make_shared<Allocation>(kind, std::move(memory));
   allocation->device = &context.device;
   allocation->context = &context;

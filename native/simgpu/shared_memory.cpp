@@ -91,7 +91,7 @@ CUdeviceptr open_memory(Process& self, Context& context, const CUipcMemHandle& h
   require(static_cast<bool>(fd), CUDA_ERROR_INVALID_HANDLE);
   auto block = std::make_shared<Block>(fd.get(), self.devices);
   require(name.size <= block->size);
-  auto opened = std::make_shared<Allocation>(Kind::opened, PrivateMemory(block->size, granularity, false));
+  auto opened = std::make_shared<Allocation>(Kind::opened, PrivateMemory(block->size, granularity, Inherited::not_at_all));
   show_memfd(opened->memory.base(), block->size, block->fd());
   opened->base = opened->memory.base();
   opened->size = name.size;
@@ -107,7 +107,7 @@ CUdeviceptr open_memory(Process& self, Context& context, const CUipcMemHandle& h
 }
 
 PrivateCopy::PrivateCopy(AllocationRef exported)
-    : of_(std::move(exported)), bytes_(of_->memory.size(), 4096, false) {
+    : of_(std::move(exported)), bytes_(of_->memory.size(), 4096, Inherited::not_at_all) {
   copy_written(of_->exported->fd(), bytes_.size(), reinterpret_cast<uint8_t*>(bytes_.base()));
 }
 

@@ -228,8 +228,9 @@ def test_host_memory(start: Start) -> None:
     assert program.number("cuMemHostGetFlags", out(4), pinned) == 3
     program.poke(pinned, b"\1\2")
     assert program.read(pinned, 3) == b"\1\2\0"
-    assert program.status("cuMemHostRegister_v2", pinned, 4096, 0) == 712
-    assert program.status("cuMemHostUnregister", pinned) == 713
+    # As an H200 says; 712 and 713 are about what was registered.
+    assert program.status("cuMemHostRegister_v2", pinned, 4096, 0) == INVALID_VALUE
+    assert program.status("cuMemHostUnregister", pinned) == INVALID_VALUE
     assert program.status("cuMemFree_v2", pinned) == INVALID_VALUE
     program.ok("cuMemFreeHost", pinned)
     assert program.status("cuMemFreeHost", pinned) == INVALID_VALUE

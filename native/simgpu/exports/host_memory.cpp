@@ -32,6 +32,8 @@ AllocationRef pinned_at(const void* pointer) {
 void enrol(void* pointer, size_t size, unsigned flags) {
   require(pointer != nullptr && size != 0 && (flags & ~register_flags) == 0);
   std::shared_ptr<Context> context = current_context();
+  const AllocationRef there = process().memory.at(address_of(pointer));
+  require(!there || there->kind != Kind::host);
   require(!process().memory.overlaps(address_of(pointer), size), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   auto allocation = std::make_shared<Allocation>(Kind::registered);
   allocation->base = address_of(pointer);
@@ -47,7 +49,8 @@ void enrol(void* pointer, size_t size, unsigned flags) {
 void withdraw(const void* pointer, Kind kind, CUresult unknown) {
   auto find = [&] {
     AllocationRef found = process().memory.starting_at(address_of(pointer));
-    require(found && found->kind == kind, unknown);
+    require(!found || found->kind == kind);
+    require(static_cast<bool>(found), unknown);
     return found;
   };
   std::vector<Ticket> tickets;
@@ -101,7 +104,8 @@ SIM_API(cuMemHostGetDevicePointer_v2, query, (CUdeviceptr* out, void* pointer, u
 SIM_API(cuMemHostGetFlags, query, (unsigned* out, void* pointer), (out, pointer)) {
   require(out != nullptr);
   current_context();
-  *out = pinned_at(pointer)->flags;
+  const AllocationRef found = pinned_at(pointer);
+  *out = found->flags | (found->kind == Kind::host ? CU_MEMHOSTALLOC_DEVICEMAP : 0U);
 }
 
 SIM_API(cuMemAllocManaged, change, (CUdeviceptr* out, size_t size, unsigned flags), (out, size, flags)) {
