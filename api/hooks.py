@@ -129,6 +129,15 @@ MANAGED: dict[str, Door] = {
     ),
 }
 
+_PINNED = "large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred"
+_NOT_REGISTERED = "for the driver such memory is registered, for the program it is not"
+
+# Pinned host memory; bodies in native/interposer/pinned/.
+PINNED: dict[str, Door] = {
+    **_overrides("cuMemHostAlloc cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost", _PINNED),
+    **_overrides("cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetFlags", _NOT_REGISTERED),
+}
+
 _DEFER = "work that was right before may be handed to the submitter (`--vm defer`)"
 _FUNCTION = "what is set to what it is needs no call; another value changes what a launch means"
 _HAPPENED = "a wait for what has happened need not be made"
@@ -161,7 +170,6 @@ FORGOTTEN: dict[str, Door] = {
         "graphs of merged launches are made anew",
     ),
     **_lines("cuGraphLaunch_ptsz", "afterwards it is not known where an event was last recorded"),
-    **_lines("cuMemHostAlloc cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost", "copies of pinned memory are deferred"),
     **_lines("cuModuleUnload cuLibraryUnload cuGreenCtxDestroy cuCtxDetach cuGraphExecDestroy", _FORGET),
 }
 
@@ -170,4 +178,14 @@ DEVICES: dict[str, Door] = _lines(
     "work for several devices is not deferred: one must not hold up another",
 )
 
-HOOKS: dict[str, Door] = {**PROCESS, **RESIDUAL, **ARENA, **EVENTS, **MANAGED, **DEFERRED, **FORGOTTEN, **DEVICES}
+HOOKS: dict[str, Door] = {
+    **PROCESS,
+    **RESIDUAL,
+    **ARENA,
+    **EVENTS,
+    **MANAGED,
+    **PINNED,
+    **DEFERRED,
+    **FORGOTTEN,
+    **DEVICES,
+}

@@ -36,8 +36,8 @@ def test_hello_says_what_the_process_is(program: Program) -> None:
     with program.control() as control:
         hello = control.json(HELLO)
     assert list(hello) == [
-        *("protocol", "pid", "state", "arena", "driver_version", "devices", "blocks", "residual"),
-        *("capturing", "vm", "unknown_symbols"),
+        *("protocol", "pid", "state", "arena", "driver_version", "devices", "blocks", "pinned"),
+        *("residual", "capturing", "vm", "unknown_symbols"),
     ]
     assert hello["protocol"] == 1
     assert hello["pid"] == program.process.pid

@@ -2,6 +2,7 @@
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../managed/host_backed.h"
+#include "../pinned/owned.h"
 #include "../share/events.h"
 #include "../vm/forget.h"
 #include "../vm/pinned.h"
@@ -25,6 +26,7 @@ void after_end(const contexts::Context& context) {
   vm::pinned::forget_context(context.handle);
   share::events::context_gone(context.handle);
   managed::context_gone(context);
+  pinned::context_gone(context);
   if (Arena* const arena = Arena::get()) arena->context_gone(context);
 }
 

@@ -5,6 +5,7 @@
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../managed/host_backed.h"
+#include "../pinned/owned.h"
 #include "arena.h"
 #include "guarded.h"
 #include "program_memory.h"
@@ -55,8 +56,16 @@ void amend_managed(const managed::Allocation& allocation, CUpointer_attribute at
   if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE) put(out, static_cast<std::size_t>(allocation.size));
 }
 
+// Pinned host memory in a file: the driver's own has mappings of whole huge pages.
+void amend_pinned(CUpointer_attribute attribute, void* out, CUdeviceptr address) {
+  if (attribute != CU_POINTER_ATTRIBUTE_MAPPING_SIZE) return;
+  constexpr std::size_t kHugePage = 2ULL << 20;
+  if (const auto ours = pinned::holding(address)) put(out, (ours->size + kHugePage - 1) / kHugePage * kHugePage);
+}
+
 // The program's own memory is exportable even where it was not asked for.
 void amend_own(CUpointer_attribute attribute, void* out, CUdeviceptr address) {
+  amend_pinned(attribute, out, address);
   if (attribute != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) return;
   if (const auto memory = ProgramMemory::get()->at(address)) {
     put(out, static_cast<std::uint8_t>(memory->properties.requestedHandleTypes));

@@ -7,6 +7,7 @@
 #include "../generated/real.h"
 #include "../hooks/residual.h"
 #include "../hooks/unknown.h"
+#include "../pinned/owned.h"
 #include "../vm/answers.h"
 #include "../vm/merging.h"
 #include "../vm/policy.h"
@@ -104,6 +105,8 @@ Reply Operations::hello() const {
   write_devices(json);
   json.key("blocks").object().field("count", blocks.count).field("bytes", blocks.bytes);
   json.field("largest", blocks.largest).field("imported", blocks.imported).end_object();
+  const pinned::Totals pinned = pinned::totals();
+  json.key("pinned").object().field("count", pinned.count).field("bytes", pinned.bytes).end_object();
   write_residual(json, blocks);
   write_vm(json);
   write_unknown(json);

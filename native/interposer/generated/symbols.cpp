@@ -222,6 +222,7 @@ CUresult torpor_body_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dpt
 CUresult torpor_body_cuMemGetInfo(unsigned int *free, unsigned int *total);
 CUresult torpor_body_cuMemGetInfo_v2(size_t *free, size_t *total);
 CUresult torpor_body_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);
+CUresult torpor_body_cuMemHostGetFlags(unsigned int *pFlags, void *p);
 CUresult torpor_body_cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags);
 CUresult torpor_body_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
 CUresult torpor_body_cuMemHostUnregister(void *p);
@@ -1519,7 +1520,7 @@ const Body kBodies[kSymbols] = {
     {reinterpret_cast<void*>(&torpor_body_cuMemHostAlloc), false},
     {nullptr, false},
     {nullptr, false},
-    {nullptr, false},
+    {reinterpret_cast<void*>(&torpor_body_cuMemHostGetFlags), false},
     {reinterpret_cast<void*>(&torpor_body_cuMemHostRegister), false},
     {reinterpret_cast<void*>(&torpor_body_cuMemHostRegister_v2), false},
     {reinterpret_cast<void*>(&torpor_body_cuMemHostUnregister), false},

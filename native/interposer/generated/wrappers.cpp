@@ -1451,14 +1451,14 @@ CUresult torpor_body_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t byte
   return noticed(torpor_hook_cuMemAllocFromPoolAsync_ptsz(dptr, bytesize, pool, hStream));
 }
 
-// hook: copies of pinned memory are deferred
+// override: large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred
 CUresult torpor_body_cuMemAllocHost(void **pp, unsigned int bytesize) {
   const Scope inside("cuMemAllocHost");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
   return noticed(torpor_hook_cuMemAllocHost(pp, bytesize));
 }
 
-// hook: copies of pinned memory are deferred
+// override: large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred
 CUresult torpor_body_cuMemAllocHost_v2(void **pp, size_t bytesize) {
   const Scope inside("cuMemAllocHost_v2");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
@@ -1568,7 +1568,7 @@ CUresult torpor_body_cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
   return noticed(torpor_hook_cuMemFreeAsync_ptsz(dptr, hStream));
 }
 
-// hook: copies of pinned memory are deferred
+// override: large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred
 CUresult torpor_body_cuMemFreeHost(void *p) {
   const Scope inside("cuMemFreeHost");
   torpor::vm::flush();
@@ -1620,32 +1620,38 @@ CUresult torpor_body_cuMemGetInfo_v2(size_t *free, size_t *total) {
   return noticed(torpor::real::cuMemGetInfo_v2(free, total));
 }
 
-// hook: copies of pinned memory are deferred
+// override: large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred
 CUresult torpor_body_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   const Scope inside("cuMemHostAlloc");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
   return noticed(torpor_hook_cuMemHostAlloc(pp, bytesize, Flags));
 }
 
-// gate: changes what is mapped where, or who may access it
+// override: for the driver such memory is registered, for the program it is not
+CUresult torpor_body_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  const Scope inside("cuMemHostGetFlags");
+  return noticed(torpor_hook_cuMemHostGetFlags(pFlags, p));
+}
+
+// override: for the driver such memory is registered, for the program it is not
 CUresult torpor_body_cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags) {
   const Scope inside("cuMemHostRegister");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
-  return noticed(torpor::real::cuMemHostRegister(p, bytesize, Flags));
+  return noticed(torpor_hook_cuMemHostRegister(p, bytesize, Flags));
 }
 
-// gate: changes what is mapped where, or who may access it
+// override: for the driver such memory is registered, for the program it is not
 CUresult torpor_body_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   const Scope inside("cuMemHostRegister_v2");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
-  return noticed(torpor::real::cuMemHostRegister_v2(p, bytesize, Flags));
+  return noticed(torpor_hook_cuMemHostRegister_v2(p, bytesize, Flags));
 }
 
-// gate: changes what is mapped where, or who may access it
+// override: for the driver such memory is registered, for the program it is not
 CUresult torpor_body_cuMemHostUnregister(void *p) {
   const Scope inside("cuMemHostUnregister");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
-  return noticed(torpor::real::cuMemHostUnregister(p));
+  return noticed(torpor_hook_cuMemHostUnregister(p));
 }
 
 // override: the program's handles of its own memory stay the same when the driver's change

@@ -10,6 +10,10 @@ namespace torpor::vm::pinned {
 // Whether all of it lies in one allocation that is still there. Any thread.
 bool contains(const void* address, std::size_t bytes);
 
+// It has been made in the current context, and is about to be freed: its addresses may be the program's own at once.
+void note(void* address, std::size_t bytes) noexcept;
+void forget(void* address);
+
 // What was allocated in a context ends with it.
 void forget_context(CUcontext context);
 void forget_all();
