@@ -73,6 +73,8 @@ def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
     if not record.arena:
         env["TORPOR_ARENA"] = "off"
+    elif record.namespaces:
+        env.setdefault("TORPOR_PINNED", str(paths.PINNED_IN_JOB))
     return env
 
 

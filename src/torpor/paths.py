@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 JOB_DIR_IN_JOB = Path("/run/torpor/job")
+PINNED_IN_JOB = Path("/run/torpor/pinned")
 """The job's folder as the job itself sees it when it has a mount namespace of its own."""
 
 _SPARE = 1 << 30

@@ -43,6 +43,7 @@ def of_flow(name: str) -> list[str]:
 MAPPINGS = of_flow("own_mappings.py")
 SHARING = of_flow("sharing.py")
 POOLS = of_flow("pools.py")
+PINNED = [sys.executable, "-W", "ignore", *of_flow("pinned.py")[1:]]
 MANAGED = with_env(of_flow("managed.py"), TORPOR_MANAGED="host")
 
 
@@ -57,8 +58,9 @@ MANAGED = with_env(of_flow("managed.py"), TORPOR_MANAGED="host")
         (SHARING, 12 << 20),
         (POOLS, 0),
         (MANAGED, 0),
+        (PINNED, 0),
     ],
-    ids=["torch-expandable", "torch-async", "cupy-async", "own-mappings", "sharing", "pools", "managed-host"],
+    ids=["torch-expandable", "torch-async", "cupy-async", "own-mappings", "sharing", "pools", "managed-host", "pinned"],
 )
 def test_killed_and_restored_twice(
     start: Start, reference: Reference, argv: list[str], own_bytes: int, tier: str

@@ -13,6 +13,7 @@ from torpor.image import hashing
 from torpor.image.manifest import FIRST_HANDLE, FORMAT, MANIFEST, SEGMENT, FileEntry, Manifest, ProcessEntry, is_intact
 
 _HASH = re.compile(r"blake3:[0-9a-f]{64}")
+_MEMORY = re.compile(r"cpu/pages-\d+\.img|pinned/\d+")
 _SEGMENT_PATH = re.compile(r"gpu/(\d{4,})\.seg")
 
 
@@ -172,7 +173,7 @@ def _check_structure(path: Path, manifest: Manifest, hashed: bool) -> None:
 
 def may_lack_hash(tier: str, file: str) -> bool:
     """Whether a file of an image of this tier may go without a hash (memory that the keeper wrote)."""
-    return tier == "dram" and (file.startswith("gpu/") or re.fullmatch(r"cpu/pages-\d+\.img", file) is not None)
+    return tier == "dram" and (file.startswith("gpu/") or _MEMORY.fullmatch(file) is not None)
 
 
 def _check_blocks(path: Path, process: ProcessEntry, sizes: dict[int, int]) -> None:

@@ -97,6 +97,8 @@ def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: 
 
 def _preflight(host: Host, job: OpenJob, params: CheckpointParams, deposit: Deposit | None) -> Saving:
     cpu_bytes = preflight.cpu_estimate(host, job)
+    if deposit is not None:  # such memory goes into a store from where it is
+        cpu_bytes = max(0, cpu_bytes - sum(process.hello.pinned.bytes for process in job.cuda))
     path = Path(params.path) if deposit is None else depositing.staging(params.job, cpu_bytes)
     criu, place = dumping.preflight_of(host, job, path, params.target)
     gpu_bytes = sum(process.hello.blocks.bytes for process in job.cuda) if deposit is None else 0

@@ -86,6 +86,13 @@ class BlockCounts(msgspec.Struct):
     imported: int = 0
 
 
+class PinnedCounts(msgspec.Struct):
+    """Pinned host memory in files."""
+
+    count: int = 0
+    bytes: int = 0
+
+
 class Hello(msgspec.Struct):
     """What a process says of itself; `pid` as it sees itself, `residual` live counts by kind, `vm` of deferral."""
 
@@ -96,6 +103,7 @@ class Hello(msgspec.Struct):
     driver_version: int
     devices: list[DeviceId]
     blocks: BlockCounts
+    pinned: PinnedCounts = msgspec.field(default_factory=PinnedCounts)
     residual: dict[str, int] = {}
     capturing: int = 0
     vm: dict[str, int] = {}

@@ -50,7 +50,7 @@ def manifest(
         files=files,
         tier="dram" if image.tier == "dram" else "disk",
         gpu_bytes=sum(block.size for process in processes for block in process.blocks),
-        cpu_bytes=sum(entry.size for entry in files if entry.path.startswith("cpu/")),
+        cpu_bytes=sum(entry.size for entry in files if entry.path.startswith(("cpu/", "pinned/"))),
         phases=dict(phases),
     )
 

@@ -6,22 +6,24 @@ afterwards, differs.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torpor import writeback
 from torpor.errors import NoRights, StepFailed
-from torpor.image.manifest import DriverFacts, Manifest, encode
+from torpor.image.manifest import DriverFacts, FileEntry, Manifest, encode
 from torpor.image.writer import ImageWriter
 from torpor.keeper import depositing, describe, discard, jobs, preflight
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.moves import Bytes, CopyOut, TakenOut
+from torpor.keeper.pinned_out import PinnedOut
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import Taken
-from torpor.process import own_terminal, sessions, shm, timers, traits, zero_pages
+from torpor.process import own_terminal, pinned, sessions, shm, timers, traits, zero_pages
 from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
 from torpor.process.page_search import PageSearch
@@ -89,6 +91,26 @@ class Saving:
         self, image: ImageWriter, data: Bytes, dump: Dump, workers: PageWorkers, undo: Rollback, report: Report
     ) -> Manifest:
         """Everything up to and with the commit. CRIU holds the job still when this returns, and waits for a verdict."""
+        with ExitStack() as stack:
+            with step("find pinned memory"):
+                files = stack.enter_context(pinned.opened(process.host_pid for process in self.job.processes))
+            hashed, in_place = image.tier != "dram", self.deposit is not None
+            out = PinnedOut(files, image.partial, hashed=hashed, in_place=in_place)
+            try:
+                return self._write(image, data, dump, out, workers, undo, report)
+            finally:
+                out.stop()
+
+    def _write(
+        self,
+        image: ImageWriter,
+        data: Bytes,
+        dump: Dump,
+        out: PinnedOut,
+        workers: PageWorkers,
+        undo: Rollback,
+        report: Report,
+    ) -> Manifest:
         job = self.job
         with PageSearch(image.cpu, workers) as pages:
             with report.phase("criu dump"), step("criu dump"):
@@ -98,6 +120,7 @@ class Saving:
                     leave_running=self.leave_running,
                     stdio=job.info.stdio,
                     foreign_session=job.record.adopted is not None,
+                    external=out.keys,
                 )
                 undo.push("criu", lambda: _roll_back(dump))
                 pages.begin()
@@ -105,27 +128,34 @@ class Saving:
                 dump.wait_written(DUMP_SECONDS)
                 jobs.refuse_newcomers(self.host, job)
                 _complete(job, image)
+                out.start()
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
             with report.phase("drop zero pages"), step("drop zero pages"):
                 zero_pages.drop(pages)
                 workers.dismiss()
         with report.phase("wait for copy"):
             data.finish()
+        if out.size:
+            with report.phase("wait for pinned memory"), step("copy pinned memory"):
+                out.finish()
 
         # Everything of the job is written, and it stands still in CRIU's hands until the verdict.
         if self.deposit is None:
-            manifest = self._into_folder(image, data, undo, report)
+            entries = {**data.entries, **out.entries}
+            manifest = self._into_folder(image, entries, data, undo, report)
         else:
             manifest = self._into_store(self.deposit, image, data, report)
         undo.done()
         return manifest
 
-    def _into_folder(self, image: ImageWriter, data: Bytes, undo: Rollback, report: Report) -> Manifest:
+    def _into_folder(
+        self, image: ImageWriter, entries: dict[str, FileEntry], data: Bytes, undo: Rollback, report: Report
+    ) -> Manifest:
         job = self.job
         with report.phase("commit"), step("commit"):
             job.info = _settled(job)
             image.add_log(job.folder / "log")
-            files = image.list_files(data.entries)
+            files = image.list_files(entries)
             image.sync()
             manifest = describe.manifest(job, image, data.describe(), files, self.driver, report.phases, self.criu)
             report.no_return()

@@ -23,12 +23,13 @@ _libc.mmap.argtypes = [
     ctypes.c_long,
 ]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-def map_shared(descriptor: int, size: int) -> int:
-    """Map the first `size` bytes of a file for reading and writing; returns the address."""
-    address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+def map_shared(descriptor: int, size: int, offset: int = 0) -> int:
+    """Map `size` bytes of a file from `offset` (of a page) on, for reading and writing; returns the address."""
+    address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, offset)
     if address in (None, _MAP_FAILED):
         raise _last_error("mmap")
     assert isinstance(address, int)
@@ -60,6 +61,12 @@ def populate(descriptor: int, address: int, size: int) -> None:
 def populate_read(address: int, size: int) -> None:
     """Map every page that the file has already; merely faster than faulting them in one by one."""
     _libc.madvise(address, size, _MADV_POPULATE_READ)
+
+
+def is_zero(address: int, size: int) -> bool:
+    """Whether all of so many bytes (at least one) are zero."""
+    first = ctypes.c_char.from_address(address).value == b"\0"
+    return first and _libc.memcmp(address, address + 1, size - 1) == 0
 
 
 def view(address: int, size: int) -> memoryview:

@@ -147,7 +147,7 @@ def _bind(action: Callable[..., int], *arguments: object) -> transfer.Work:
 
 
 def write_file(path: Path, data: memoryview) -> None:
-    descriptor = _open_direct(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data))
+    descriptor = open_direct(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data))
     try:
         at = 0
         while at < len(data):
@@ -161,7 +161,7 @@ def write_file(path: Path, data: memoryview) -> None:
 
 
 def _read_file(path: Path, data: memoryview) -> None:
-    descriptor = _open_direct(path, os.O_RDONLY, len(data))
+    descriptor = open_direct(path, os.O_RDONLY, len(data))
     try:
         at = 0
         while at < len(data):
@@ -173,7 +173,8 @@ def _read_file(path: Path, data: memoryview) -> None:
         os.close(descriptor)
 
 
-def _open_direct(path: Path, flags: int, length: int) -> int:
+def open_direct(path: Path, flags: int, length: int) -> int:
+    """With O_DIRECT where the file system and the length of what is to be moved allow it."""
     if length % _DIRECT_ALIGNMENT == 0:
         try:
             return os.open(path, flags | os.O_CLOEXEC | os.O_DIRECT, 0o600)

@@ -10,14 +10,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from torpor import paths
 from torpor.errors import CriuMissing, StepFailed, TorporError
-from torpor.process import abstract_names, sessions, tree, wire
+from torpor.process import abstract_names, pinned, sessions, tree, wire
 from torpor.process.client import SupervisorClient
 from torpor.process.criu_images import pipe_contents
 from torpor.process.criu_log import failure
@@ -138,11 +138,13 @@ class Dump:
         *,
         stdio: Mapping[str, str | None] | None = None,
         foreign_session: bool = False,
+        external: Iterable[str] = (),
     ) -> None:
         """Start to dump the job into the existing, empty folder `images`. Raises WrongState, TorporError.
 
         `stdio` are the keys of its standard streams, by default what the supervisor says. The job may belong to a
-        session that is led from outside only with `foreign_session`.
+        session that is led from outside only with `foreign_session`. `external` are CRIU's keys of files whose bytes
+        the caller saves.
         """
         work = _work_dir(self.job_dir)
         for name in ("written", "verdict"):
@@ -174,6 +176,8 @@ class Dump:
         if foreign_session:
             argv.append("--shell-job")
         for key in {key for key in (stdio or info.stdio).values() if key and key.startswith("tty[")}:
+            argv += ["--external", key]
+        for key in external:
             argv += ["--external", key]
         self._written = os.open(work / "written", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._verdict = os.open(work / "verdict", os.O_RDWR | os.O_CLOEXEC)
@@ -304,6 +308,7 @@ def restore(
         unread = pipe_contents(Path(images), stdin_key) if stdin_key else b""
         taken = sessions.identifiers(Path(images))
         source = abstract_names.free(Path(images), work)
+        to_make = pinned.to_make(Path(images).parent)
     except TorporError as error:
         raise StepFailed(step="criu restore", reason=error.message, hint=error.hint) from error
     argv += ["-D", os.path.abspath(source), "-W", str(work), "-o", log.name]
@@ -321,6 +326,7 @@ def restore(
             max(last_pid, *taken),
             criu_pid=sessions.room(taken),
             unread_input=unread.decode("latin-1"),
+            pinned=to_make,
         ),
     )
     began = time.monotonic()

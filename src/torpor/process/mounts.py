@@ -9,6 +9,7 @@ import ctypes
 import os
 
 JOB_DIR_INSIDE = "/run/torpor/job"
+PINNED_INSIDE = "/run/torpor/pinned"
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWPID = 0x20000000
@@ -72,11 +73,28 @@ def furnish(job_dir: str) -> None:
     _mount(libc, "proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     os.makedirs(JOB_DIR_INSIDE, exist_ok=True)
     _mount(libc, job_dir, JOB_DIR_INSIDE, None, _MS_BIND)
+    _mount_pinned(libc)
 
 
-def _mount(libc: ctypes.CDLL, source: str | None, target: str, kind: str | None, flags: int) -> None:
+def _mount_pinned(libc: ctypes.CDLL) -> None:
+    """Memory for large pinned allocations, which nobody else needs room in. Any process of the job may use it,
+    whoever it has become. Without it they are the driver's."""
+    os.makedirs(PINNED_INSIDE, exist_ok=True)
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    for options in ("mode=1777,size=100%,huge=within_size", "mode=1777,size=100%"):
+        try:
+            _mount(libc, "torpor-pinned", PINNED_INSIDE, "tmpfs", flags, options)
+            return
+        except OSError:
+            continue  # a kernel without huge pages
+
+
+def _mount(
+    libc: ctypes.CDLL, source: str | None, target: str, kind: str | None, flags: int, options: str | None = None
+) -> None:
+    data = os.fsencode(options) if options is not None else None
     names = [os.fsencode(name) if name is not None else None for name in (source, target, kind)]
-    if libc.mount(*names, ctypes.c_ulong(flags), None):
+    if libc.mount(*names, ctypes.c_ulong(flags), data):
         raise _error(f"mount on {target}")
 
 

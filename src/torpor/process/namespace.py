@@ -31,8 +31,8 @@ class RestoreSpec:
     `argv` runs `criu restore`; `root` is the pid of the job's root as the job sees it; `inherit` gives CRIU's key of
     the pipe (`pipe:[inode]`) or terminal (`tty[rdev:dev]`) for each of `stdin`, `stdout`, `stderr`, or None. No pid up
     to `last_pid` is given to a new process of the job, and CRIU itself runs with pids after `criu_pid`. `unread_input`
-    (bytes as Latin-1) goes into the new standard input before all else. After `timeout` seconds the restore counts as
-    failed.
+    (bytes as Latin-1) goes into the new standard input before all else. `pinned` is what `pinned_fill` makes first.
+    After `timeout` seconds the restore counts as failed.
     """
 
     argv: list[str]
@@ -41,6 +41,7 @@ class RestoreSpec:
     last_pid: int = 0
     criu_pid: int = 0
     unread_input: str = ""
+    pinned: list[dict[str, Any]] = field(default_factory=list)
     timeout: float = 600.0
 
 

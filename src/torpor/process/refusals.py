@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torpor.errors import Refused
+from torpor.paths import PINNED_IN_JOB
 from torpor.process import driver_text, peers, tree
 from torpor.process.held import Descriptor, descriptors, half_pipes, holder_of
 from torpor.process.tree import Process
@@ -52,6 +53,9 @@ _PROTOCOLS = frozenset(
 _MEMORY_DEVICES, _TERMINALS, _TUN = 1, frozenset({4, 5, *range(136, 144)}), (10, 200)
 _NAMESPACES = ("mnt", "pid", "net", "ipc", "uts", "user", "cgroup")
 _GPU = "/dev/nvidia"
+_PINNED = f"{PINNED_IN_JOB}/"
+"""Files that CRIU does not write (`pinned.py`)."""
+
 _NO_FILES = ("pipe:", "socket:", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV", "/[aio]", "net:", "mnt:", "pid:")
 
 
@@ -179,7 +183,7 @@ def _of_memory(process: Process, gpu: bool) -> Iterator[Obstacle]:
         elif path.startswith("/dev/") and not path.startswith(("/dev/shm/", "/dev/zero", "/dev/hugepages/")):
             if not (gpu and path.startswith(_GPU)):
                 yield Obstacle(process, f"has the device {path} mapped", "let the program unmap it first", "device")
-        elif path.endswith(" (deleted)") and not path.startswith(_NO_FILES):
+        elif path.endswith(" (deleted)") and not path.startswith((*_NO_FILES, _PINNED)):
             found = _of_deleted(Path(f"/proc/{process.pid}/map_files/{match[1]}"), path)
             if found is not None:
                 yield Obstacle(process, *found)

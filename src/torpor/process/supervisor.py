@@ -86,10 +86,23 @@ class Supervisor:
         inherit = {restore["inherit"][name]: fd for name, fd in ends.items() if restore["inherit"].get(name)}
         self.root = int(restore["root"])
         self.streams.put_back(restore["unread_input"].encode("latin-1"))
+        inherit |= self._pinned(restore["pinned"])
         if restore["criu_pid"]:
             self._set_last_pid(restore["criu_pid"])
         self.run_criu(restore["argv"], inherit, self._restored)
+        for key in set(inherit) - set(restore["inherit"].values()):
+            os.close(inherit[key])  # CRIU has them
         self.loop.after(restore["timeout"], self._restore_late)
+
+    def _pinned(self, wanted: list[dict[str, Any]]) -> dict[str, int]:
+        if not wanted:
+            return {}
+        from torpor.process import pinned_fill
+
+        try:
+            return pinned_fill.make(wanted)
+        except OSError as error:
+            self._fail("criu", f"the job's pinned host memory cannot be made: {error}", output=str(error))
 
     def _restore_late(self) -> None:
         # CRIU waits for ever for a process of the tree that stopped half-way.
