@@ -102,7 +102,7 @@ void VirtualMemory::release(CUmemGenericAllocationHandle handle) {
 
 void VirtualMemory::map(AddressMap& memory, uint64_t base, uint64_t size, uint64_t offset, std::shared_ptr<Block> block) {
   require(base != 0 && size != 0 && base % granularity == 0 && size % granularity == 0 && offset % granularity == 0);
-  require(offset <= block->size && size <= block->size - offset);
+  require(offset == 0 && size == block->size, CUDA_ERROR_NOT_SUPPORTED);  // as on an H200: whole handles only
   auto next = reservations_.upper_bound(base);
   require(next != reservations_.begin());
   auto [start, length] = *std::prev(next);

@@ -1,9 +1,8 @@
 """A program that maps device memory itself, in the ways that allocators of frameworks do, and prints what it finds.
 
-One handle at several addresses, parts of a handle, gaps between, memory that is mapped nowhere, memory unmapped and
-mapped again at the same address (a sleeping inference server), a row of pieces (expandable segments), read-only views.
-Every step writes through one mapping, reads through another and prints a digest; handles and addresses must stay what
-they were.
+One handle at several addresses, gaps between, memory that is mapped nowhere, memory unmapped and mapped again at the
+same address (a sleeping inference server), a row of pieces (expandable segments), read-only views. Every step writes
+through one mapping, reads through another and prints a digest; handles and addresses must stay what they were.
 """
 
 from __future__ import annotations
@@ -66,7 +65,6 @@ class Memory:
         self.whole = check(driver.cuMemCreate(4 * GRAIN, properties(_POSIX), 0))
         self.view(self.whole, 0, 4)  # all of it
         self.view(self.whole, 5, 4)  # again, behind a gap
-        self.has_part = self.maps_parts()
         self.view(self.whole, 12, 4, flags=_READ)
         self.row = [check(driver.cuMemCreate(GRAIN, properties(), 0)) for _ in range(4)]
         for number, handle in enumerate(self.row):
@@ -80,15 +78,6 @@ class Memory:
         check(driver.cuMemRelease(self.orphan))  # the mapping keeps it alive
         self.descriptor = int(check(driver.cuMemExportToShareableHandle(self.whole, _POSIX, 0)))  # kept open
         self.handles = [int(one) for one in (self.whole, *self.row, self.unmapped)]
-
-    def maps_parts(self) -> bool:
-        """Map one part of a handle, where the driver can."""
-        status = driver.cuMemMap(self.at(10), GRAIN, 2 * GRAIN, self.whole, 0)[0]
-        if status == driver.CUresult.CUDA_ERROR_NOT_SUPPORTED:
-            return False
-        check((status,))
-        allow(self.at(10), GRAIN)
-        return True
 
     def at(self, grains: int) -> int:
         return self.base + grains * GRAIN
@@ -106,8 +95,6 @@ class Memory:
         digest.update(read(self.at(0), 4 * GRAIN))
         if read(self.at(12), 4 * GRAIN) != read(self.at(0), 4 * GRAIN):
             raise RuntimeError("two views of one memory differ")
-        if self.has_part:
-            digest.update(read(self.at(10), GRAIN))
         digest.update(read(self.at(20), len(self.row) * GRAIN))
         digest.update(read(self.at(34), GRAIN))
         if number % 10 == 5:

@@ -16,36 +16,21 @@ bool movable(const CUmemAllocationProp& wanted) {
          (static_cast<unsigned>(wanted.requestedHandleTypes) & ~static_cast<unsigned>(kDescriptor)) == 0;
 }
 
-// The driver does not tell how large imported memory is, but it refuses to map more than there is. One that maps all of
-// it or nothing is offered every size in turn: a refusal takes microseconds.
+// The driver does not tell how large imported memory is, but it maps all of it or nothing. So every size is offered in turn;
+// a refusal takes 3 us (driver 580). 0 when none is taken.
 std::uint64_t size_of(CUmemGenericAllocationHandle handle, int device, DeviceMemory& memory) {
-  const std::uint64_t grain = memory.granularity();
-  const auto holds = [&](std::uint64_t grains) {
-    const auto address = memory.take_address(grains * grain);
-    if (!address) return false;
-    const bool fits = real::cuMemMap(*address, grains * grain, 0, handle, 0) == CUDA_SUCCESS;
-    if (fits) real::cuMemUnmap(*address, grains * grain);
-    memory.give_address(*address, grains * grain);
-    return fits;
-  };
   std::size_t total = 0;
   if (real::cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS) return 0;
-  if (!holds(1)) {
-    std::uint64_t grains = 2;
-    while (grains * grain <= total && !holds(grains)) ++grains;
-    return grains * grain <= total ? grains * grain : 0;
+  const std::uint64_t grain = memory.granularity();
+  for (std::uint64_t size = grain; size <= total; size += grain) {
+    const auto address = memory.take_address(size);
+    if (!address) return 0;
+    const bool fits = real::cuMemMap(*address, size, 0, handle, 0) == CUDA_SUCCESS;
+    if (fits) real::cuMemUnmap(*address, size);
+    memory.give_address(*address, size);
+    if (fits) return size;
   }
-  std::uint64_t fits = 1;
-  std::uint64_t over = 2;
-  while (holds(over)) {
-    fits = over;
-    over *= 2;
-  }
-  while (over - fits > 1) {
-    const std::uint64_t middle = fits + (over - fits) / 2;
-    (holds(middle) ? fits : over) = middle;
-  }
-  return fits * grain;
+  return 0;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "../generated/real.h"
 #include "arena.h"
@@ -140,6 +141,12 @@ std::vector<CUmemAccessDesc> ProgramMemory::Access::all() const {
   return out;
 }
 
+bool ProgramMemory::Access::operator==(const Access& other) const {
+  return std::ranges::equal(all(), other.all(), [](const CUmemAccessDesc& one, const CUmemAccessDesc& two) {
+    return one.location.type == two.location.type && one.location.id == two.location.id && one.flags == two.flags;
+  });
+}
+
 void ProgramMemory::accessed(CUdeviceptr address, std::uint64_t size, const CUmemAccessDesc* access,
                              std::size_t count) {
   const std::lock_guard guard(lock_);
@@ -174,39 +181,73 @@ std::vector<std::pair<CUdeviceptr, ProgramMemory::Mapping>> ProgramMemory::mappi
 
 namespace {
 
+using Piece = std::pair<CUdeviceptr, ProgramMemory::Mapping>;
+
+// What the program mapped by one call, though it may have changed the access to parts of it: the driver maps a handle only
+// whole. Pieces are in ascending order.
+std::span<const Piece> first_whole(std::span<const Piece> pieces) {
+  std::size_t count = 1;
+  while (count < pieces.size()) {
+    const auto& [address, mapping] = pieces[count - 1];
+    const auto& [next, rest] = pieces[count];
+    if (address + mapping.size != next || mapping.offset + mapping.size != rest.offset) break;
+    ++count;
+  }
+  return pieces.first(count);
+}
+
+std::uint64_t size_of(std::span<const Piece> whole) {
+  return whole.back().first + whole.back().second.size - whole.front().first;
+}
+
+CUresult set_access(CUdeviceptr address, std::uint64_t size, const ProgramMemory::Access& access) {
+  const std::vector<CUmemAccessDesc> all = access.all();
+  return all.empty() ? CUDA_SUCCESS : real::cuMemSetAccess(address, size, all.data(), all.size());
+}
+
 // On failure nothing is mapped there.
-CUresult map_one(CUdeviceptr address, const ProgramMemory::Mapping& mapping, CUmemGenericAllocationHandle handle) {
-  CUresult result = real::cuMemMap(address, mapping.size, mapping.offset, handle, 0);
+CUresult map_one(std::span<const Piece> whole, CUmemGenericAllocationHandle handle) {
+  const auto& [start, first] = whole.front();
+  const std::uint64_t size = size_of(whole);
+  CUresult result = real::cuMemMap(start, size, first.offset, handle, 0);
   if (result != CUDA_SUCCESS) return result;
-  const std::vector<CUmemAccessDesc> access = mapping.access.all();
-  if (access.empty()) return CUDA_SUCCESS;
-  result = real::cuMemSetAccess(address, mapping.size, access.data(), access.size());
-  if (result != CUDA_SUCCESS) real::cuMemUnmap(address, mapping.size);
+  result = set_access(start, size, first.access);
+  for (const auto& [address, mapping] : whole.subspan(1)) {
+    if (result == CUDA_SUCCESS && mapping.access != first.access) result = set_access(address, mapping.size, mapping.access);
+  }
+  if (result != CUDA_SUCCESS) real::cuMemUnmap(start, size);
   return result;
+}
+
+CUresult unmap_one(std::span<const Piece> whole) { return real::cuMemUnmap(whole.front().first, size_of(whole)); }
+
+// `change` for each whole mapping in turn; when one fails `undo` for those before it.
+template <typename Change, typename Undo>
+CUresult all_or_none(std::span<const Piece> pieces, Change change, Undo undo) {
+  std::vector<std::span<const Piece>> done;
+  while (!pieces.empty()) {
+    const auto whole = first_whole(pieces);
+    if (const CUresult result = change(whole); result != CUDA_SUCCESS) {
+      for (const auto& one : done) undo(one);
+      return result;
+    }
+    done.push_back(whole);
+    pieces = pieces.subspan(whole.size());
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
 
 CUresult ProgramMemory::map_all(const Memory& memory, CUmemGenericAllocationHandle handle) const {
-  const auto mappings = mappings_of(memory);
-  for (auto each = mappings.begin(); each != mappings.end(); ++each) {
-    const CUresult result = map_one(each->first, each->second, handle);
-    if (result == CUDA_SUCCESS) continue;
-    for (auto done = mappings.begin(); done != each; ++done) real::cuMemUnmap(done->first, done->second.size);
-    return result;
-  }
-  return CUDA_SUCCESS;
+  const auto pieces = mappings_of(memory);
+  return all_or_none(
+      pieces, [handle](const auto& whole) { return map_one(whole, handle); }, unmap_one);
 }
 
 CUresult ProgramMemory::unmap_all(const Memory& memory) const {
-  const auto mappings = mappings_of(memory);
-  for (auto each = mappings.begin(); each != mappings.end(); ++each) {
-    const CUresult result = real::cuMemUnmap(each->first, each->second.size);
-    if (result == CUDA_SUCCESS) continue;
-    for (auto done = mappings.begin(); done != each; ++done) map_one(done->first, done->second, memory.handle);
-    return result;
-  }
-  return CUDA_SUCCESS;
+  const auto pieces = mappings_of(memory);
+  return all_or_none(pieces, unmap_one, [&memory](const auto& whole) { map_one(whole, memory.handle); });
 }
 
 }  // namespace torpor::arena

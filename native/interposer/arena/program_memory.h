@@ -35,6 +35,7 @@ class ProgramMemory {
    public:
     void set(const CUmemAccessDesc& access);
     std::vector<CUmemAccessDesc> all() const;
+    bool operator==(const Access& other) const;
 
    private:
     CUmemAccessDesc first_{};  // type CU_MEM_LOCATION_TYPE_INVALID: nobody
