@@ -122,7 +122,7 @@ def _after_commit(host: Host, saving: Saving, dump: Dump, error: TorporError) ->
     """The image stands, but the job was neither ended nor let go as it should: let it go on, if it lives."""
     job, path = saving.job, saving.place
     saving.clear()
-    if records.state(job.record) is JobState.ASLEEP or records.load_exit(job.record.name) is not None:
+    if dump.has_ended_job or records.load_exit(job.record.name) is not None:
         error.message += f"; the image {path} is complete, and the job sleeps in it"
         error.args = (error.message,)
         job.set_state(JobState.ASLEEP, image=path, unfinished=None)

@@ -125,7 +125,7 @@ def _after_commit(saving: Saving, dump: Dump, error: TorporError) -> None:
         jobs.await_criu(job.folder)
     except WrongState:
         pass  # it has ended
-    if records.load_exit(job.record.name) is not None:
+    if dump.has_ended_job or records.load_exit(job.record.name) is not None:
         _sleeps(job, path)
         fate = "the job sleeps in it"
     else:

@@ -124,6 +124,7 @@ class Dump:
         self._committed = False
         self._ended: tuple[int, str] | None = None
         self._seen_written = False
+        self._leave_running = False
 
     def __enter__(self) -> Dump:
         return self
@@ -146,6 +147,7 @@ class Dump:
         session that is led from outside only with `foreign_session`. `external` are CRIU's keys of files whose bytes
         the caller saves.
         """
+        self._leave_running = leave_running
         work = _work_dir(self.job_dir)
         for name in ("written", "verdict"):
             (work / name).unlink(missing_ok=True)
@@ -237,6 +239,11 @@ class Dump:
         status, output = self._wait_ended(timeout)
         if status != 0 if self._committed else status <= 0:
             raise failure("criu dump", status, output, self._log())
+
+    @property
+    def has_ended_job(self) -> bool:
+        """Whether CRIU has said, in `finish`, that it killed the job as committed; its end may not be on record yet."""
+        return self._committed and not self._leave_running and self._ended is not None and self._ended[0] == 0
 
     def close(self) -> None:
         """Free the descriptors; without a verdict so far this rolls back."""
