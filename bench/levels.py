@@ -2,12 +2,14 @@
 
 A chain of ten tiny kernels, repeated, is to take with `full` at most 0.77 of what it takes with `defer`.
 
-One copy of bench/native/calls.c natively and one at each level, all alive at once, take turns. Reported: native ns of a
-call (median); for each level the median ratio of its time to the native one beside it, with the lowest and highest; the
-same of `full` to `defer`; and what `full` says that it did. `under_way` ends only if a graph can be changed and
-launched while it is under way without waiting for that: what it waits for comes later.
+One copy of bench/native/calls.c natively, a second one as control, and one at each level, all alive at once, take
+turns. Where a process's memory comes to lie changes its speed for as long as it lives, so several groups of copies
+follow one another. Reported: native ns of a call (median); for each side the ratio of its time to the native one
+beside it, of each group the median, of these the median with the lowest and highest; the same of `full` to `defer`;
+and what the last `full` says that it did. `under_way` ends only if a graph can be changed and launched while it is
+under way without waiting for that: what it waits for comes later.
 
-    python bench/levels.py [--turns 9] [--calls 20000] [--kinds chain launch …]
+    python bench/levels.py [--groups 3] [--turns 5] [--calls 20000] [--kinds chain launch …]
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ from torpor import api, paths
 from torpor.keeper.control import ControlClient, sockets_in
 
 HERE = Path(__file__).parent
-LEVELS = ("native", "off", "defer", "full")
+LEVELS = ("native", "control", "off", "defer", "full")
 KINDS = ("chain", "chain_varied", "under_way", "launch", "mark", "copy_in_pinned_8B")
 
 
-def name_of(level: str) -> str:
-    """The job of this level."""
-    return f"levels-{level}-{os.getpid()}"
+def name_of(level: str, group: int) -> str:
+    """The job of this level in a group."""
+    return f"levels-{level}-{os.getpid()}-{group}"
 
 
 class Copy:
     """One live copy of the program."""
 
-    def __init__(self, program: str, level: str, gpu: str) -> None:
+    def __init__(self, program: str, level: str, group: int, gpu: str) -> None:
         command, env = [program], None
-        if level == "native":
+        if level in ("native", "control"):
             library = paths.software_gpu()
             env = {"LD_LIBRARY_PATH": str(library.parent)} if gpu == "sim" and library is not None else None
         else:
-            options = ["--name", name_of(level), "--vm", level, *(["--gpu", "sim"] if gpu == "sim" else [])]
+            options = ["--name", name_of(level, group), "--vm", level, *(["--gpu", "sim"] if gpu == "sim" else [])]
             command = [sys.executable, "-m", "torpor", "run", *options, "--", program]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=env
@@ -80,7 +82,8 @@ def counts(name: str) -> dict[str, int]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--turns", type=int, default=9)
+    arguments.add_argument("--groups", type=int, default=3)
+    arguments.add_argument("--turns", type=int, default=5)
     arguments.add_argument("--calls", type=int, default=20000)
     arguments.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     arguments.add_argument("--gpu", default=api.default_backend(), choices=("gpu", "sim"))
@@ -90,24 +93,36 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "calls")
         subprocess.run(["cc", "-O2", "-o", program, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
-        copies = {level: Copy(program, level, options.gpu) for level in LEVELS}
-        for kind in options.kinds:
-            times: dict[str, list[float]] = {level: [] for level in LEVELS}
-            for turn in range(-1, options.turns):  # one turn of warm-up
-                for level in LEVELS if turn % 2 else LEVELS[::-1]:
-                    time = copies[level].batch(kind, options.calls)
-                    if turn >= 0:
-                        times[level].append(time)
-            ratios = {
-                level: [one / native for one, native in zip(times[level], times["native"], strict=True)]
-                for level in LEVELS[1:]
-            }
-            merged = [full / defer for full, defer in zip(times["full"], times["defer"], strict=True)]
-            cells = " | ".join(spread(ratios[level]) for level in LEVELS[1:])
-            print(f"| {kind} | {statistics.median(times['native']):.1f} | {cells} | {spread(merged)} |", flush=True)
-        print({name: count for name, count in counts(name_of("full")).items() if count})
-        for copy in copies.values():
-            copy.end()
+        found: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in options.kinds}
+        for group in range(options.groups):
+            copies = {level: Copy(program, level, group, options.gpu) for level in LEVELS}
+            for kind in options.kinds:
+                found[kind].append(in_turns(copies, kind, options.turns, options.calls))
+            done = {name: count for name, count in counts(name_of("full", group)).items() if count}
+            for copy in copies.values():
+                copy.end()
+        for kind, groups in found.items():
+            native = statistics.median(time for times in groups for time in times["native"])
+            cells = [spread([ratio(times[level], times["native"]) for times in groups]) for level in LEVELS[1:]]
+            cells.append(spread([ratio(times["full"], times["defer"]) for times in groups]))
+            print(f"| {kind} | {native:.1f} | {' | '.join(cells)} |", flush=True)
+        print(done)
+
+
+def in_turns(copies: dict[str, Copy], kind: str, turns: int, calls: int) -> dict[str, list[float]]:
+    """Nanoseconds of a call, turn by turn, for each level."""
+    times: dict[str, list[float]] = {level: [] for level in LEVELS}
+    for turn in range(-1, turns):  # one turn of warm-up
+        for level in LEVELS if turn % 2 else LEVELS[::-1]:
+            time = copies[level].batch(kind, calls)
+            if turn >= 0:
+                times[level].append(time)
+    return times
+
+
+def ratio(times: list[float], others: list[float]) -> float:
+    """Median of the ratios of adjacent batches."""
+    return statistics.median(one / other for one, other in zip(times, others, strict=True))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from torpor.bench.report.tables import cost
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 
 HERE = Path(__file__).parent
-CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device")
+CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
 EAGER = ("eager_add", "eager_mm", "eager_train_step")
 
 
