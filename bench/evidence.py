@@ -1,0 +1,151 @@
+"""Question: what does this machine's GPU say to everything that docs/results/h200.md claims?
+
+Runs the GPU tests and the benchmarks one after the other, each for at most its time, so that a machine that is there
+for half an hour gives all that fits. Every item's output goes to OUT/<item>.log, its figures beside it; a line per item
+is printed as it ends, the tables at the end. What was broken off keeps what it had found. Two of these may run side by
+side on different GPUs (`--gpu`): each has a home, a folder in memory and its share of the processors.
+
+    python bench/evidence.py OUT [ITEM …] [--seconds 560] [--gpu 0] [--list]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GRACE = 12.0
+"""Seconds between the request to stop and the end of an item that has used up its time."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A command, and the seconds that it may take. `{out}` in a word is the folder for its figures."""
+
+    name: str
+    seconds: int
+    command: tuple[str, ...]
+
+
+def bench(name: str, seconds: int, *words: str) -> Item:
+    """A program of this folder."""
+    return Item(name, seconds, (sys.executable, *words, "--out", f"{{out}}/{name}.json"))
+
+
+def part(name: str, seconds: int, *words: str) -> Item:
+    """A part of `torpor bench`; `torpor bench report` makes one report of several."""
+    command = (sys.executable, "-m", "torpor", "bench", name, *words, "--out", f"{{out}}/bench-{name}")
+    return Item(name, seconds, command)
+
+
+def test(name: str, seconds: int) -> Item:
+    """A file of tests/gpu."""
+    options = ("-q", "-rf", "--tb=short", "--maxfail=3", "--timeout=150", "--durations=5", "-p", "no:cacheprovider")
+    return Item(name, seconds, (sys.executable, "-m", "pytest", *options, f"tests/gpu/test_{name}.py"))
+
+
+EAGER = ("--kinds", "eager_add", "eager_mm", "eager_train_step")
+ITEMS = (
+    bench("cycle", 480, "bench/cycle.py", "--repeat", "3", "--repeat-driver", "1", "--touch-gib", "100"),
+    Item("levels", 90, (sys.executable, "bench/levels.py")),
+    bench("overhead", 150, "bench/overhead.py", "--groups", "5", "--rounds", "5"),
+    bench("defer", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "defer", *EAGER),
+    bench("full", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "full", *EAGER),
+    part("cold-start", 300, "--models", "0.5b,8b", "--repeats", "2"),
+    part("launch", 70, "--groups", "3", "--rounds", "4"),
+    part("transfers", 130, "--groups", "3", "--rounds", "4"),
+    part("raw", 40),
+    part("training", 150, "--quick", "--groups", "3", "--rounds", "4"),
+    part("inference", 150, "--quick", "--groups", "3", "--rounds", "4"),
+    part("application", 150, "--quick"),
+    part("checkpoint", 200, "--gib", "0,4,16", "--repeats", "2"),
+    bench("into-store", 200, "bench/into_store.py", "--gib", "16", "--repeat", "2"),
+    bench("pools", 150, "bench/pools.py", "--gib", "8", "--repeat", "2"),
+    bench("device-hash", 40, "bench/device_hash.py"),
+    bench("sift", 60, "bench/sift.py"),
+    bench("load", 640, "bench/load.py", "--seconds", "600"),
+    *(
+        test(name, seconds)
+        for name, seconds in (
+            ("same_results", 300), ("memory_kinds", 200), ("deferred", 200), ("tensor_queue", 90), ("profile", 200),
+            ("bench", 300), ("cases", 120), ("store", 60), ("sift", 20), ("device_hash", 30), ("adopted", 60),
+            ("managed_variables", 60), ("forked_workers", 90), ("reached", 90),
+        )
+    ),
+)  # fmt: skip
+
+
+def run(item: Item, out: Path, seconds: float) -> int | None:
+    """Its exit status; None when its time was over."""
+    words = [word.replace("{out}", str(out)) for word in item.command]
+    with (out / f"{item.name}.log").open("wb") as log:
+        process = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # as Ctrl-C, which keeps what was measured
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return None
+
+
+def settle_on(gpu: int) -> None:
+    """One GPU, and of a machine with several as large a share of its processors; a home that nobody else has."""
+    os.environ.update(
+        CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=f"/tmp/evidence-{gpu}", TORPOR_DRAM=f"/dev/shm/evidence-{gpu}"
+    )
+    for name in ("TORPOR_HOME", "TORPOR_DRAM"):
+        Path(os.environ[name]).mkdir(exist_ok=True)
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // max(len(list(Path("/dev").glob("nvidia[0-9]*"))), 1)
+    os.sched_setaffinity(0, cores[gpu * share : (gpu + 1) * share])
+
+
+def main() -> int:
+    """Exit status 1 when an item failed; one that was broken off has not."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("out", type=Path, nargs="?", default=Path("evidence"))
+    arguments.add_argument("items", nargs="*", metavar="ITEM", help="by default all, in the order of --list")
+    arguments.add_argument("--seconds", type=float, default=560, help="for everything")
+    arguments.add_argument("--gpu", type=int, default=0)
+    arguments.add_argument("--list", action="store_true")
+    options = arguments.parse_args()
+    known = {item.name: item for item in ITEMS}
+    if options.list:
+        for item in ITEMS:
+            print(f"{item.name:18} {item.seconds:4} s  {' '.join(item.command[1:])}")
+        return 0
+    if unknown := [name for name in options.items if name not in known]:
+        arguments.error(f"no item is called {unknown[0]}; --list names them")
+    settle_on(options.gpu)
+    out = options.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    failed = False
+    for item in [known[name] for name in options.items] or ITEMS:
+        left = options.seconds - (time.monotonic() - begun) - GRACE
+        if left < GRACE:
+            print(f"no time is left for {item.name}", flush=True)
+            continue
+        status = run(item, out, min(item.seconds, left))
+        failed |= bool(status)
+        what = "broken off" if status is None else f"status {status}"
+        lines = (out / f"{item.name}.log").read_text(errors="replace").splitlines()
+        print(f"[{time.monotonic() - begun:.0f} s] {item.name}: {what}: {(lines or [''])[-1][:140]}", flush=True)
+    for file in [*sorted(out.glob("*.log")), *sorted(out.glob("bench-*/report.md"))]:
+        if rows := [line for line in file.read_text(errors="replace").splitlines() if line.startswith(("|", "FAILED"))]:
+            print(file.relative_to(out), *rows, sep="\n", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
