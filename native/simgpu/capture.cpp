@@ -85,6 +85,10 @@ bool captured(Stream& stream, Operation operation) {
   return true;
 }
 
+bool would_wait_for_captured(const Stream& stream) {
+  return stream.context->is_legacy(stream) && !in_the_way_of_legacy(*stream.context).empty();
+}
+
 void capture_or_carry_out(const std::shared_ptr<Stream>& stream, Operation operation) {
   if (!captured(*stream, operation)) carry_out(operation, stream, {});
 }

@@ -32,6 +32,8 @@ struct Capture {
 bool captured(Stream& stream, Operation operation);
 // The same, and puts the operation into the stream when it is not captured.
 void capture_or_carry_out(const std::shared_ptr<Stream>& stream, Operation operation);
+// Whether it is a legacy stream that would have to wait for a stream under capture.
+bool would_wait_for_captured(const Stream& stream);
 
 // For calls that cannot be captured. They throw CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and make the captures invalid.
 void forbid_captured(Stream& stream);        // the stream is asked about, or waited for

@@ -21,6 +21,7 @@
 #include "peers.h"
 #include "ranges.h"
 #include "shared_name.h"
+#include "stream_key.h"
 
 namespace torpor::arena {
 
@@ -46,6 +47,8 @@ struct Allocation {
   int device = 0;
   std::uint32_t opens = 0;     // how often it was opened; zero for memory of our own
   CUmemoryPool pool = nullptr;
+  StreamKey order{};           // of memory from a pool: the stream in whose order it was taken,
+  std::uint32_t stream_life = 0;  // and which of those that had its handle
 };
 
 // Where an allocation lies in its block, for another process to find it.

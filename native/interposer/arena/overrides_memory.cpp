@@ -6,6 +6,7 @@
 #include "../managed/host_backed.h"
 #include "arena.h"
 #include "guarded.h"
+#include "pools.h"
 
 namespace torpor::arena {
 namespace {
@@ -46,6 +47,7 @@ CUresult free_memory(CUdeviceptr pointer) {
       result = arena->probe_capture(here);
       if (result != CUDA_SUCCESS) return result;
     }
+    if (allocation->pool != nullptr && pools::free_at_once(*allocation, result)) return result;
   }
   const CUresult waited = [&] {
     const gate::Waiting waiting("cuMemFree_v2");

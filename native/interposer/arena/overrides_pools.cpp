@@ -18,6 +18,16 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, CUmemoryPool pool, CUstr
   });
 }
 
+// What the driver says to work in the stream that changes nothing.
+CUresult work_in(CUstream stream) {
+  CUevent event = nullptr;
+  CUresult result = real::cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (result != CUDA_SUCCESS) return result;
+  result = real::cuEventRecord(event, stream);
+  real::cuEventDestroy_v2(event);
+  return result;
+}
+
 // Memory that is no pool's, and streams that we know nothing of: freed as cuMemFree does, which is right if slower.
 template <typename Driver, typename IsCapturing>
 CUresult free(CUdeviceptr address, CUstream stream, bool per_thread, Driver driver, IsCapturing is_capturing) {
@@ -27,9 +37,20 @@ CUresult free(CUdeviceptr address, CUstream stream, bool per_thread, Driver driv
     const auto allocation = arena != nullptr ? arena->find(address) : std::nullopt;
     if (!allocation) return driver(arena != nullptr && arena->contains(address) ? kNowhere : address);
     if (allocation->address != address || allocation->opens != 0) return CUDA_ERROR_INVALID_VALUE;
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (active_captures() > 0 && is_capturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
-      return driver(kNowhere);  // what no graph allocated no graph can free
+    if (active_captures() > 0) {
+      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+      const CUresult asked = is_capturing(stream, &status);
+      if (asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        return driver(kNowhere);  // what no graph allocated no graph can free
+      }
+      // The legacy stream would have to wait for one that is captured. Whoever works in it ends that capture.
+      if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+        const CUresult refused = work_in(stream);
+        if (refused != CUDA_SUCCESS) return refused;
+      }
+      contexts::Context here;
+      const CUresult refused = contexts::current(here) == CUDA_SUCCESS ? arena->probe_capture(here) : CUDA_SUCCESS;
+      if (refused != CUDA_SUCCESS) return refused;
     }
     if (allocation->pool != nullptr) {
       const CUresult result = pools::free(*allocation, stream, per_thread);
@@ -99,9 +120,9 @@ extern "C" CUresult torpor_hook_cuMemPoolCreate(CUmemoryPool* pool, const CUmemP
 
 extern "C" CUresult torpor_hook_cuMemPoolDestroy(CUmemoryPool pool) {
   return guarded([&] {
-    const CUresult result = torpor::residual::forgotten(real::cuMemPoolDestroy(pool), torpor::residual::Kind::ipc_imported, pool);
-    if (result == CUDA_SUCCESS) pools::destroyed(pool);
-    return result;
+    pools::Destruction ours(pool);
+    return ours.ended(
+        torpor::residual::forgotten(real::cuMemPoolDestroy(pool), torpor::residual::Kind::ipc_imported, pool));
   });
 }
 

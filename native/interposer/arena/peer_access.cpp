@@ -29,7 +29,7 @@ CUresult Arena::set_access(int device, const CUmemAccessDesc& access) {
 CUresult Arena::open_pool_block(CUdeviceptr address, int device) {
   const std::unique_lock structure(structure_);
   const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return CUDA_SUCCESS;
+  if (found == blocks_.end() || !found->second->pooled) return CUDA_SUCCESS;  // given back meanwhile
   const CUmemAccessDesc access = access_for(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   const CUresult result = real::cuMemSetAccess(address, found->second->size, &access, 1);
   if (result == CUDA_SUCCESS) found->second->readers.push_back(device);

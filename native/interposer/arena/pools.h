@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "../../abi/cuda_driver.h"
@@ -18,6 +19,8 @@ struct Allocation;
 
 namespace pools {
 
+struct Pool;
+
 // Memory for the stream from the pool, or from its device's current one where none is given. Nothing where the driver must
 // answer: pools that are not ours, what is done while a capture goes on, streams that it does not know.
 std::optional<CUresult> allocate(std::uint64_t size, CUmemoryPool pool, CUstream stream, bool per_thread_default,
@@ -28,9 +31,24 @@ CUresult free(const Allocation& allocation, CUstream stream, bool per_thread_def
 // The memory of an allocation that nobody uses any more, which the arena has forgotten.
 void returned(const Allocation& allocation);
 
-// The program has made a pool, or is about to destroy one.
+// As cuMemFree, of what allocate() gave: waits for nothing. False when it has to be waited for.
+bool free_at_once(const Allocation& allocation, CUresult& result);
+
+// The program has made a pool.
 void created(CUmemoryPool pool, const CUmemPoolProps& properties);
-void destroyed(CUmemoryPool pool);
+
+// Around the driver's end of a pool. Ours goes first: once the driver has destroyed it the handle may be another pool's.
+class Destruction {
+ public:
+  explicit Destruction(CUmemoryPool handle);
+  // To be called with what the driver says, which it returns: an error brings the pool back.
+  CUresult ended(CUresult result);
+
+ private:
+  CUmemoryPool handle_;
+  std::shared_ptr<Pool> pool_;
+};
+
 // The program changes a setting of a pool (after the driver has), or asks for an amount (`value` holds the driver's).
 void set(CUmemoryPool pool, CUmemPool_attribute attribute, const void* value);
 void amend(CUmemoryPool pool, CUmemPool_attribute attribute, void* value);

@@ -11,7 +11,7 @@ CUresult stream_key(CUstream stream, bool per_thread_default, StreamKey& out) {
   out = {};
   if (own) {
     out.stream = CU_STREAM_PER_THREAD;
-    out.thread = thread::id();
+    out.thread = thread::serial();
   } else if (!standard) {
     out.stream = stream;
   }
@@ -33,6 +33,11 @@ CUevent recorded(const StreamKey& key) {
   if (real::cuEventRecord(event, key.stream) == CUDA_SUCCESS) return event;
   real::cuEventDestroy_v2(event);
   return nullptr;
+}
+
+bool is_done(const StreamKey& key) {
+  const contexts::Pushed pushed(key.context);
+  return pushed.status == CUDA_SUCCESS && real::cuStreamQuery(key.stream) == CUDA_SUCCESS;
 }
 
 }  // namespace torpor::arena

@@ -10,11 +10,11 @@
 namespace torpor::arena {
 
 // A stream as far as order goes: its context, its handle (null: the legacy default stream), and of the per-thread default
-// stream the thread.
+// stream the thread (thread::serial()).
 struct StreamKey {
   CUcontext context = nullptr;
   CUstream stream = nullptr;
-  std::int32_t thread = 0;
+  std::uint64_t thread = 0;
   auto operator<=>(const StreamKey&) const = default;
 };
 
@@ -25,5 +25,8 @@ std::optional<contexts::Context> context_of(const StreamKey& key);
 
 // An event of ours that has just been recorded in the stream; null when the driver gives none.
 CUevent recorded(const StreamKey& key);
+
+// Whether the driver says that all work in the stream itself is done. Not for a stream that may be captured.
+bool is_done(const StreamKey& key);
 
 }  // namespace torpor::arena

@@ -54,12 +54,12 @@ std::optional<CUdeviceptr> StreamPool::take(const StreamKey& key, std::uint64_t 
   return best->second;
 }
 
-StreamPool::Lane& StreamPool::give(const StreamKey& key, std::int32_t thread, CUdeviceptr address, std::uint64_t size) {
+StreamPool::Lane& StreamPool::give(const StreamKey& key, std::uint64_t thread, CUdeviceptr address, std::uint64_t size) {
   size = rounded(size);
   used_ -= size;
   Lane& own = lane(key);
   own.unfenced += size;
-  own.thread = thread;
+  if (thread != 0) own.thread = thread;
   own.frees = ++frees_;
   insert(address, {size, &own, own.frees});
   return own;

@@ -25,7 +25,7 @@ class StreamPool {
   struct Lane {
     std::uint64_t frees = 0;     // the pool's count at the last one
     std::uint64_t unfenced = 0;  // bytes freed since the last fence
-    std::int32_t thread = 0;     // that freed last
+    std::uint64_t thread = 0;    // that freed last in the stream, by thread::serial()
     std::vector<Fence> fences;   // oldest first
     std::set<std::pair<std::uint64_t, CUdeviceptr>> parts;  // (size, address)
     bool ended = false;          // the stream was destroyed: its handle may be another stream's
@@ -41,8 +41,8 @@ class StreamPool {
 
   // The part of the smallest size that fits, in the order of this stream. Sizes are rounded up to kGrain.
   std::optional<CUdeviceptr> take(const StreamKey& key, std::uint64_t size);
-  // Free in the order of the stream; for everybody without a key.
-  Lane& give(const StreamKey& key, std::int32_t thread, CUdeviceptr address, std::uint64_t size);
+  // Free in the order of the stream, by that thread (0: by one that does not use the stream); for everybody without a key.
+  Lane& give(const StreamKey& key, std::uint64_t thread, CUdeviceptr address, std::uint64_t size);
   void give(CUdeviceptr address, std::uint64_t size);
 
   Lanes& lanes() { return lanes_; }

@@ -1,11 +1,13 @@
 // Counting streams under capture: a checkpoint then would lose the half-built graph, and some calls are forbidden.
 #include <atomic>
+#include <mutex>
 
 #include "../arena/pools.h"
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../prim/thread.h"
 #include "../vm/forget.h"
+#include "capture_hold.h"
 #include "residual_key.h"
 
 namespace real = torpor::real;
@@ -16,12 +18,13 @@ namespace {
 // The per-thread default stream is another stream in each thread.
 std::uint64_t stream_key(CUstream stream, bool per_thread_default) {
   const bool own = stream == CU_STREAM_PER_THREAD || (stream == nullptr && per_thread_default);
-  return own ? std::uint64_t{1} << 63 | static_cast<std::uint32_t>(thread::id()) : key(stream);
+  return own ? std::uint64_t{1} << 63 | thread::serial() : key(stream);
 }
 
 template <typename Begin>
 CUresult begun(Begin begin, CUstream stream, bool per_thread_default = false) {
   vm::merging::forget();
+  const std::unique_lock hold(beginning_of_captures());
   const CUresult result = begin();
   if (result != CUDA_SUCCESS) return result;
   add(Kind::capture, stream_key(stream, per_thread_default));
@@ -50,6 +53,11 @@ CUresult destroyed(CUstream stream, CUresult (*destroy)(CUstream)) {
 
 }  // namespace
 }  // namespace torpor::residual
+
+std::shared_mutex& torpor::beginning_of_captures() {
+  static auto* const instance = new std::shared_mutex;
+  return *instance;
+}
 
 bool torpor::captures_unclear() {
   return active_captures() > 0 || residual::cut_short.load(std::memory_order_relaxed);

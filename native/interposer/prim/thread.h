@@ -17,6 +17,14 @@ namespace torpor::thread {
 // Kernel id of the calling thread; asked anew each time, so that it is right after fork and raw clone.
 inline std::int32_t id() { return static_cast<std::int32_t>(::syscall(SYS_gettid)); }
 
+// A number of the calling thread that no other thread of the process has had: kernel ids come again.
+inline std::uint64_t serial() {
+  static constinit std::atomic<std::uint64_t> last{0};
+  static constinit thread_local std::uint64_t own __attribute__((tls_model("initial-exec"))) = 0;
+  if (own == 0) own = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return own;
+}
+
 // Whether a thread of this process with that kernel id exists.
 inline bool alive(std::int32_t tid) {
   const ErrnoKept kept;

@@ -77,7 +77,9 @@ SIM_STREAM_API(cuStreamEndCapture, _ptsz, change, (CUstream stream, CUgraph* out
 
 SIM_STREAM_API(cuStreamIsCapturing, _ptsz, query, (CUstream stream, CUstreamCaptureStatus* out), (stream, out)) {
   require(out != nullptr);
-  *out = capture_status(*stream_of(stream, zero));
+  std::shared_ptr<Stream> asked = stream_of(stream, zero);
+  require(!would_wait_for_captured(*asked), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  *out = capture_status(*asked);
 }
 
 SIM_STREAM_API(cuStreamGetCaptureInfo, _ptsz, query, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),

@@ -42,7 +42,8 @@ SIM_API(cuMemAllocPitch_v2, change,
   *pitch = row;
 }
 
-// As the driver does, waits for whatever may still use the memory: everything that its context has submitted.
+// As the driver does, waits for whatever may still use the memory: everything that its context has submitted. Not for memory
+// from a pool, where that is the caller's to see to.
 SIM_API(cuMemFree_v2, wait, (CUdeviceptr address), (address)) {
   if (address == 0) return;
   std::vector<Ticket> tickets;
@@ -51,7 +52,8 @@ SIM_API(cuMemFree_v2, wait, (CUdeviceptr address), (address)) {
     std::shared_ptr<Context> context = current_context();
     forbid_unsafe();
     AllocationRef allocation = freeable(address);
-    tickets = (allocation->context != nullptr ? allocation->context : context.get())->everything();
+    const bool pooled = allocation->kind == Kind::pooled && allocation->graph_memory.expired();
+    if (!pooled) tickets = (allocation->context != nullptr ? allocation->context : context.get())->everything();
   }
   wait_all(tickets);
   Section section;

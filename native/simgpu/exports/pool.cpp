@@ -59,9 +59,14 @@ SIM_STREAM_API(cuMemAllocFromPoolAsync, _ptsz, change,
 
 SIM_STREAM_API(cuMemFreeAsync, _ptsz, change, (CUdeviceptr address, CUstream handle), (address, handle)) {
   if (address == 0) return;
+  std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
+  if (!stream->capture) {  // seen on an H200: asked before anything else is
+    forbid_captured(*stream);
+    forbid_unsafe();
+  }
   AllocationRef found = process().memory.starting_at(address);
   require(found && (found->kind == Kind::pooled || found->kind == Kind::linear) && !found->freeing);
-  capture_or_carry_out(current_context()->stream(handle, zero), FreeOp{address});
+  capture_or_carry_out(stream, FreeOp{address});
 }
 
 SIM_API(cuDeviceGetDefaultMemPool, query, (CUmemoryPool* out, CUdevice device), (out, device)) {

@@ -13,6 +13,7 @@
 #include "../../../native/interposer/arena/handover.h"
 #include "../../../native/interposer/arena/program_calls.h"
 #include "../../../native/interposer/generated/real.h"
+#include "../../../native/interposer/hooks/capture_hold.h"
 #include "../../../native/interposer/hooks/residual.h"
 
 using torpor::Symbol;
@@ -210,6 +211,11 @@ void a_context_takes_its_memory_with_it() {
 }  // namespace
 
 std::uint32_t torpor::active_captures() { return g_captures; }
+bool torpor::captures_unclear() { return g_captures != 0; }
+std::shared_mutex& torpor::beginning_of_captures() {
+  static std::shared_mutex door;
+  return door;
+}
 
 int main(int count, char** arguments) {
   if (count != 2) return 2;
