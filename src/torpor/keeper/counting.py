@@ -5,6 +5,7 @@ Only the keeper may open control sockets: a connection that is open while CRIU d
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,11 +18,15 @@ from torpor.keeper.host import Host
 from torpor.keeper.messages import ProfileParams
 from torpor.records import LIVE_STATES, JobState
 
+_PATIENCE_SECONDS = 5.0
+"""How long a process may take to hear that its counting has ended."""
+
 
 def look(host: Host, params: ProfileParams) -> dict[str, Any]:
     """What each process that uses the driver has counted, and who did not answer.
 
-    With a flow under way, or a job that does not run, nobody is asked. WrongState for a job that cannot be counted.
+    With a flow under way, or a job that does not run, nobody is asked; what is to end then is ended by `end_missed`.
+    WrongState for a job that cannot be counted.
     """
     with host.glance(params.job) as verb:
         record, state = jobs.load(host, params.job)
@@ -30,12 +35,16 @@ def look(host: Host, params: ProfileParams) -> dict[str, Any]:
                 f"{params.job} was not started by torpor: its calls cannot be counted",
                 hint="start it with `torpor run` or `torpor profile`",
             )
+        may_wake = state in LIVE_STATES or state is JobState.ASLEEP
+        if params.level == 0 and may_wake and (verb is not None or state is not JobState.RUNNING):
+            host.profiles_to_end[params.job] = params.owner
         if state not in LIVE_STATES:
             raise WrongState(f"{params.job} is {state}", hint="`torpor ps` says what became of it")
         processes: list[dict[str, Any]] = []
         silent: dict[str, str] = {}
         folder = paths.control_dir(params.job)
-        for pid in sockets_in(folder) if verb is None and state is JobState.RUNNING else ():
+        asked = verb is None and state is JobState.RUNNING
+        for pid in sockets_in(folder) if asked else ():
             try:
                 with ControlClient(folder, pid, params.patience) as control:
                     counted = control.profile(Level(params.level), params.lease, params.owner)
@@ -44,3 +53,14 @@ def look(host: Host, params: ProfileParams) -> dict[str, Any]:
                 if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):  # it has just ended
                     silent[str(pid)] = error.message
     return {"state": str(state), "busy": verb, "processes": processes, "silent": silent}
+
+
+def end_missed(host: Host) -> None:
+    """After a flow: end the counting whose end fell into one. Where that fails its lease ends it."""
+    for job in list(host.profiles_to_end):
+        owner = host.profiles_to_end.pop(job, None)
+        if owner is None:
+            continue  # another flow's end was faster
+        params = ProfileParams(job=job, level=0, lease=0.0, owner=owner, patience=_PATIENCE_SECONDS)
+        with suppress(TorporError):
+            look(host, params)

@@ -50,6 +50,7 @@ class Host:
             folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
         )
         self._hashers: dict[int, Hashers] = {}
+        self.profiles_to_end: dict[str, int] = {}  # owners by job: their profiles ended while it could not be told so
         self.writeback = Writeback(self)
         threading.Thread(target=self._initialise, name="initialise", daemon=True).start()
 

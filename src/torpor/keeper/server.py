@@ -170,7 +170,10 @@ class Server:
                 self.host.pool.sweep()
                 report = Report(teller.tell)
                 teller.on_cancel(report.cancel)
-                return flow(self.host, _convert(request, kind), report)
+                try:
+                    return flow(self.host, _convert(request, kind), report)
+                finally:
+                    counting.end_missed(self.host)
         raise UsageError(f"the keeper knows no verb {request.verb!r}")
 
     def _status(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torpor.job_handle import Job
 from torpor.keeper.client import KeeperClient, ensure_started
 from torpor.keeper.control import Counted, Level
 from torpor.profiling.recording import Recording
-from torpor.records import LIVE_STATES
+from torpor.records import LIVE_STATES, JobState
 
 LEASE_SECONDS = 15.0
 """How long a job goes on counting when nobody looks any more: if we are killed, that is when it ends."""
@@ -85,7 +85,7 @@ class Sampler:
         """Count no more, and return what was seen."""
         self._stop.set()
         self._thread.join()
-        if self._job.exit_code is None:
+        if self._job.exit_code is None or self._job.state is JobState.ASLEEP:  # which may go on counting when it wakes
             try:
                 self._look(Level.OFF, LONG_PATIENCE_SECONDS)
             except TorporError as error:
