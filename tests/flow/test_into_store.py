@@ -212,7 +212,7 @@ def test_eight_jobs_of_one_model_store_its_weights_once(store: Store) -> None:
     first, *others = [store.checkpoint(job) for job in jobs]
     assert sifted(first) == (SIZE * MIB, 0)
     assert [sifted(one) for one in others] == [(0, SIZE * MIB)] * 7
-    # Of process memory, whose addresses differ from process to process, less is alike (docs/design/store.md).
-    assert all(one.new <= first.new - SIZE * MIB for one in others)
+    # Nor are those of the host, and the rest of its memory that is alike (docs/design/store.md has what it comes to).
+    assert all(one.new < 3 * SIZE * MIB < first.new / 4 for one in others)
     for number in range(8):
         is_sound(api.restore(store.image(f"model{number}-1")), 1)

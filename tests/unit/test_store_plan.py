@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -72,23 +73,41 @@ def test_every_byte_is_in_one_stream(
         assert set(stream.cuts[:-1]) <= {CHUNK}
 
 
-def test_pages_are_cut_at_their_addresses(tmp_path: Path) -> None:
-    runs = [(CHUNK - PAGE, bytes(3 * PAGE)), (CHUNK + 8 * PAGE, bytes(20 * PAGE)), (100 * CHUNK, bytes(PAGE))]
-    (pages,) = [one for one in streams(make_image(tmp_path / "a-1", pages=runs)) if one.kind == "pages"]
-    # A page before the first edge; 2 and 8 pages of the next window; 12 of the one after; one far away.
-    assert pages.cuts == [PAGE, 10 * PAGE, 12 * PAGE, PAGE]
+def page_chunks(image: Path) -> list[bytes]:
+    """The chunks of an image's page file."""
+    (pages,) = [one for one in streams(image) if one.kind == "pages"]
+    data = (image / "cpu" / "pages-1.img").read_bytes()
+    ends = list(accumulate(pages.cuts))
+    return [data[end - length : end] for end, length in zip(ends, pages.cuts, strict=True)]
 
 
-@pytest.mark.parametrize("harm", [b"", b"nonsense", None])
-def test_pages_without_a_sound_pagemap_are_cut_like_any_file(tmp_path: Path, harm: bytes | None) -> None:
-    image = make_image(tmp_path / "a-1", pages=[(PAGE, noise(1, 40 * PAGE))])
-    pagemap = image / "cpu" / "pagemap-300.img"
-    if harm is None:
-        pagemap.unlink()
-    else:
-        pagemap.write_bytes(harm)
+def test_pages_are_cut_by_their_contents_wherever_they_lie(tmp_path: Path) -> None:
+    pages = [noise(number, PAGE) for number in range(1000)]
+    whole = page_chunks(make_image(tmp_path / "a-1", pages=[(1 << 30, b"".join(pages))]))
+    assert all(len(chunk) % PAGE == 0 and 2 * PAGE < len(chunk) <= CHUNK for chunk in whole[:-1])
+    # One in as many pages as half a chunk has may end a chunk: between an eighth of one and a whole, most do.
+    assert CHUNK // 3 < len(b"".join(whole)) / len(whole) < CHUNK
+    assert sum(len(chunk) < CHUNK for chunk in whole) > len(whole) / 2
+
+    # In another process all lie elsewhere, some are gone and others have come: only what is around those is new.
+    other = [*(noise(f"new {number}", PAGE) for number in range(7)), *pages[:300], *pages[303:700], noise("x", PAGE)]
+    runs = [(5 << 30, b"".join(other)), (7 << 30, b"".join(pages[700:]))]
+    again = page_chunks(make_image(tmp_path / "b-1", pages=runs))
+    new = sum(len(chunk) for chunk in again if chunk not in whole)
+    assert 11 * PAGE <= new < 3 * 4 * CHUNK
+
+
+def test_pages_that_are_all_alike_make_few_chunks(tmp_path: Path) -> None:
+    for name, page in (("zeros", bytes(PAGE)), ("ones", b"\1" * PAGE)):
+        chunks = page_chunks(make_image(tmp_path / f"{name}-1", pages=[(PAGE, page * 64)]))
+        assert len(set(chunks)) == 1
+        assert name != "zeros" or len(chunks) == 4
+
+
+def test_a_page_file_that_has_no_whole_pages_is_cut_like_any_file(tmp_path: Path) -> None:
+    image = make_image(tmp_path / "a-1", pages=[(PAGE, noise(1, 40 * PAGE)[:-1])])
     (pages,) = [one for one in streams(image) if one.label == "cpu/pages-1.img"]
-    assert (pages.kind, pages.cuts) == ("file", [CHUNK, CHUNK, 8 * PAGE])
+    assert (pages.kind, pages.cuts) == ("file", [CHUNK, CHUNK, 8 * PAGE - 1])
 
 
 def test_bytes_of_segments_that_no_block_has_are_kept(tmp_path: Path) -> None:

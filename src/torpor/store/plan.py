@@ -1,31 +1,43 @@
 """How the files of an image are cut into chunks, so that what did not change is cut the same way again.
 
 A *stream* is a sequence of bytes that belong together, wherever in the files they lie: a block of device memory, a
-file of CRIU's pages, or any other file. Blocks are cut from their start, page files where the addresses of their
-pages cross a multiple of the chunk's size, so that a page that comes or goes changes one chunk only.
+file of CRIU's pages, or any other file. Blocks are cut from their start, page files behind pages that their contents
+choose, so that pages that come or go change the chunks around them only, and that processes of one program are cut
+alike at whatever addresses they lie.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from bisect import bisect_left
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torpor.errors import TorporError
+import numpy as np
+from numpy.typing import NDArray
+
 from torpor.image.manifest import Manifest, segment_name
-from torpor.process.criu_images import entries, number
 
 Kind = Literal["block", "pages", "file"]
 Extent = tuple[int, int, int]
 """File (its number in the list of files), offset in it, length in bytes."""
 
 _PAGE = 4096
-_PAGEMAP = 0x56084025
-_PRESENT = 1 << 2
 _SEGMENT = re.compile(r"gpu/(\d{4,})\.seg")
-_FLAGS = 4
+_PAGES = re.compile(r"cpu/pages-\d+\.img")
+
+_READ = 1 << 20
+"""Bytes of a page file that one thread looks at, at a time."""
+
+_LOOKED_AT = (0, 129, 258, 387)
+"""The words (8 bytes each) of a page that say whether a chunk may end with it: one in every quarter."""
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Stream:
 def streams(folder: Path, manifest: Manifest, sizes: dict[str, int], chunk: int) -> list[Stream]:
     """Streams that hold every byte of the files (path → bytes of it to keep) exactly once, in an order for reading.
 
-    A block's label is `<pid>/<address>`, any other's its path. What is not understood is cut like any other file.
+    A block's label is `<pid>/<address>`, any other's its path.
     """
     numbers = {path: number for number, path in enumerate(sizes)}
     found = list(_blocks(manifest, numbers, chunk))
@@ -53,7 +65,6 @@ def streams(folder: Path, manifest: Manifest, sizes: dict[str, int], chunk: int)
     for stream in found:
         for file, offset, length in stream.extents:
             covered.setdefault(file, []).append((offset, offset + length))
-    pagemaps = _pagemaps(folder / "cpu")
     for path, size in sizes.items():
         file = numbers[path]
         if file in covered:
@@ -62,12 +73,9 @@ def streams(folder: Path, manifest: Manifest, sizes: dict[str, int], chunk: int)
                 for start, end in _gaps(covered[file], size)
             ]
         elif size:
-            runs = pagemaps.get(path)
-            cuts = _by_address(runs, chunk) if runs is not None else []
-            if sum(cuts) == size:
-                found.append(Stream(path, "pages", [(file, 0, size)], cuts))
-            else:
-                found.append(Stream(path, "file", [(file, 0, size)], _even(size, chunk)))
+            is_pages = _PAGES.fullmatch(path) is not None and size % _PAGE == 0
+            cuts = _by_contents(folder / path, size, chunk) if is_pages else _even(size, chunk)
+            found.append(Stream(path, "pages" if is_pages else "file", [(file, 0, size)], cuts))
     return found
 
 
@@ -119,34 +127,44 @@ def _gaps(ranges: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]
         yield at, size
 
 
-def _pagemaps(folder: Path) -> dict[str, list[tuple[int, int]]]:
-    """For each page file (path in the image) the runs of pages in it: address and bytes."""
-    found = {}
-    for pagemap in sorted(folder.glob("pagemap-*.img")):
-        try:
-            head, *runs = entries(pagemap, _PAGEMAP)
-        except (TorporError, ValueError, IndexError):
-            continue  # its pages are cut like any other file then
-        found[f"cpu/pages-{number(head, 1)}.img"] = [
-            (number(run, 1), (number(run, 5) or number(run, 2)) * _PAGE)
-            for run in runs
-            if _FLAGS not in run or number(run, _FLAGS) & _PRESENT
-        ]
-    return found
+def _by_contents(file: Path, size: int, chunk: int) -> list[int]:
+    """Lengths of a page file's chunks, each of which ends with a page that was chosen, or is as large as they come.
 
-
-def _by_address(runs: list[tuple[int, int]], chunk: int) -> list[int]:
-    """Lengths of what lies in each window of `chunk` bytes of the address space, in the order of the runs."""
-    cuts: list[int] = []
-    window = -1
-    for address, length in runs:
-        at, end = address, address + length
-        while at < end:
-            stop = min(end, (at // chunk + 1) * chunk)
-            if at // chunk == window:
-                cuts[-1] += stop - at
-            else:
-                window = at // chunk
-                cuts.append(stop - at)
-            at = stop
+    One page in as many as half a chunk has is chosen, and none before an eighth of one.
+    """
+    most = chunk // _PAGE
+    chosen = _chosen(file, size, most // 2 or 1)
+    pages, start, cuts = size // _PAGE, 0, []
+    while start < pages:
+        at = bisect_left(chosen, start + most // 8)
+        end = min(chosen[at] + 1 if at < len(chosen) else pages, start + most, pages)
+        cuts.append((end - start) * _PAGE)
+        start = end
     return cuts
+
+
+def _chosen(file: Path, size: int, one_in: int) -> list[int]:
+    """The pages, by their numbers, with which a chunk may end; none of zeros. OSError."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    own = threading.local()
+    try:
+
+        def look(at: int) -> NDArray[np.int64]:
+            buffer = getattr(own, "buffer", None)
+            if buffer is None:
+                buffer = own.buffer = bytearray(_READ)  # one that stays in the processor's cache
+            count = os.preadv(descriptor, [memoryview(buffer)[: size - at]], at)
+            words = np.frombuffer(buffer, "<u8", count // _PAGE * (_PAGE // 8)).reshape(-1, _PAGE // 8)
+            mark = np.zeros(len(words), np.uint64)
+            for word in _LOOKED_AT:
+                mark ^= words[:, word]
+                mark *= _MIX
+                mark ^= mark >> np.uint64(29)
+            wanted = (mark % np.uint64(one_in) == 0) & (mark != 0)
+            return np.flatnonzero(wanted) + at // _PAGE
+
+        with ThreadPoolExecutor(min(8, len(os.sched_getaffinity(0)))) as threads:
+            found = list(threads.map(look, range(0, size, _READ)))
+    finally:
+        os.close(descriptor)
+    return [int(page) for part in found for page in part.tolist()]
