@@ -206,6 +206,7 @@ def restore(
 ) -> Job:
     """Wake a job from an image and return it running. The image stays and can be restored again.
 
+    It may have ended by then: one that came back and ended by itself with exit code 0 is returned as well.
     Of an image in a store every chunk is checked on its way to the GPU; what is not the GPU's (and all of an image
     whose store is no folder here) passes through memory, or the disk where that has no room. `name` defaults to the
     job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each by ordinal or UUID.

@@ -291,6 +291,10 @@ class ImageInStore:
             raise UsageError(f"the store {self.store.url} has an image named {name}", hint="choose another tag")
         self.store.repository.tag(self.stored, name)
 
+    def untag(self, name: str) -> None:
+        """Take a further name from it; the image stays. NotFound when the store has no such tag."""
+        self.store.repository.untag(name)
+
     def get(self, path: str | os.PathLike[str], *, durable: bool = True, progress: OnProgress | None = None) -> Image:
         """Bring it back as the folder `path`, every chunk checked. Raises UsageError, ImageDamaged, NoSpace."""
         target = Path(os.path.abspath(path))

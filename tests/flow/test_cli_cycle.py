@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import PATIENCE, REPOSITORY, Cli, eventually
 from torpor.errors import AWAY, UsageError, WrongState
 
+LEAVING = REPOSITORY / "tests" / "flow" / "leaving.py"
 COUNTER = (sys.executable, str(REPOSITORY / "examples" / "count.py"), "--mib", "8", "--delay", "0.02")
 
 
@@ -163,3 +164,25 @@ def test_the_same_in_python(home: Path) -> None:
     assert woken.exit_code == 137
     image.remove()
     assert package.images() == []
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("how", ["--detach", "--attach"])
+def test_a_job_that_ends_while_it_is_woken(torpor: Cli, tmp_path: Path, code: int, how: str) -> None:
+    """With exit code 0 it has been woken; how else it ended is told, and it can be woken again."""
+    leave = tmp_path / "leave"
+    torpor("run", "-d", "--name", "leaving", "--", sys.executable, str(LEAVING), str(leave))
+    eventually(lambda: b"ready" in torpor("logs", "leaving").stdout)
+    torpor("checkpoint", "leaving")
+    leave.write_text(str(code))
+    if code == 0:
+        told = torpor("restore", "leaving-1", how).stdout.decode()
+        assert "has ended since: exit code 0" in told
+        assert states(torpor) == {"leaving": "exited"}
+        return
+    failed = torpor("restore", "leaving-1", how, check=None)
+    assert failed.returncode != 0
+    assert "ended by itself with exit code 3" in failed.stderr.decode()
+    leave.unlink()
+    torpor("restore", "leaving-1")
+    assert states(torpor) == {"leaving": "running"}

@@ -54,6 +54,14 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         parse_rate(text)
 
 
+@pytest.mark.parametrize("text", ["10", "200", "0.5k", "999 B/s"])
+def test_a_rate_with_which_nothing_gets_done_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="bytes per second") as refused:
+        parse_rate(text)
+    assert refused.value.hint is not None
+    assert "MB/s" in refused.value.hint or "B/s" in refused.value.hint
+
+
 def test_writes_take_their_time() -> None:
     clock = Clock()
     backend = LimitBackend(MemoryBackend(), 0, up=clock.bucket(MIB), down=clock.bucket(10**12))

@@ -56,6 +56,11 @@ def test_images_of_a_store_are_shown_verified_tagged_and_removed(torpor: Cli, st
     torpor("verify", "best@")
     torpor("tag", "best@", "best", "--delete")
     torpor("show", "best@", check=3)
+    torpor("tag", "job-1@", "best")
+    removed = torpor.json("rm", "best@")["removed"]
+    assert removed == [{"name": "best", "kind": "tag", "image": "job-1"}]
+    assert torpor.json("images", "--store", "@")[0]["tags"] == []
+    torpor("tag", "job-1@", "best")
     torpor("rm", "job-1@")
     assert torpor.json("images", "--store", "@") == []
     assert torpor.json("prune")["freed"] > 4 * MIB
@@ -126,7 +131,8 @@ def test_damage_in_a_store_is_told_with_its_exit_code(torpor: Cli, store: Path, 
     torpor("verify", "job-1@", check=7)
     torpor("copy", "job-1@", str(store.parent / "back"), check=7)
     torpor("copy", "job-1", "@", "--name", "new")
-    assert torpor.json("verify", "--store", str(store), "--repair-index")["damaged"] == ["job-1", "new"]
+    found = torpor.json("verify", "--store", str(store), "--repair-index", check=7)
+    assert found["damaged"] == ["job-1", "new"]
     torpor("copy", "job-1", "@", "--name", "healed")
     torpor("verify", "job-1@", "new@", "healed@")
 
@@ -134,7 +140,9 @@ def test_damage_in_a_store_is_told_with_its_exit_code(torpor: Cli, store: Path, 
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        (("copy", "job-1", "/nowhere/store"), 2),
+        (("copy", "job-1", "/nowhere/store"), 3),
+        (("copy", "job-1", "@/nowhere/store"), 3),
+        (("copy", "job-1", "/etc"), 3),
         (("copy", "job-1"), 2),
         (("copy", "nobody@", "@"), 3),
         (("images", "--store", "/nowhere"), 3),

@@ -194,6 +194,11 @@ def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixtu
     assert "worse" in shown
     told = json.loads(said(capsys, "compare", *files[::-1], "--json"))
     assert [row["change"] for row in told["rows"] if row["side"] == "torpor"] == ["better"]
+    for names, only in (("abc", ["only in A: p (launch)", "only in B: p (a, b, c)"]), ("", ["only in A: p (1)"])):
+        results.save(found_in(*map(measured, names)), tmp_path / "other.json")
+        lines = said(capsys, "compare", files[0], str(tmp_path / "other.json")).splitlines()
+        assert [line for line in lines if line.startswith("only in")] == only
+        assert not any("launch" in line for line in lines if line not in only)  # and no row for each
     assert "1 same" in said(capsys, "compare", files[0], files[0])
     results.save(found_in(software_gpu=True, backend="sim"), tmp_path / "sim.json")
     assert "software GPU" in said(capsys, "compare", files[0], str(tmp_path / "sim.json"), code=2)

@@ -180,6 +180,10 @@ def test_the_keeper_starts_and_stops(torpor: Cli) -> None:
     assert (status["running"], status["backend"]) == (True, "sim")
     torpor("keeper", "start")
     assert torpor.json("keeper", "status")["pid"] == status["pid"]
+    told = torpor("keeper", "status").stdout.decode()
+    assert f"process: {status['pid']}, version" in told
+    assert "16.0 GiB" in told  # the GPU's memory
+    assert not set("{}[]") & set(told)
     assert torpor.json("keeper", "stop")["stopped"] is True
     eventually(lambda: torpor.json("keeper", "status")["running"] is False)
     assert torpor.json("keeper", "stop")["stopped"] is False

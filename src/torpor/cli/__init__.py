@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
 
 import click
 
-from torpor import __version__
+from torpor import __version__, paths
 from torpor.cli import output
-from torpor.errors import TorporError, UsageError
+from torpor.errors import NoRights, NoSpace, TorporError, UsageError
 
 VERBS = (
     "run",
@@ -84,10 +85,24 @@ def main(args: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except OSError as error:
-        # What no verb foresaw, as a home that cannot be written.
-        return output.failure(TorporError(str(error), hint="TORPOR_HOME chooses where Torpor keeps its files"))
+        return output.failure(_unforeseen(error))
     except (KeyboardInterrupt, click.Abort):
         return 130
+
+
+def _unforeseen(error: OSError) -> TorporError:
+    """What no verb foresaw, as a home that cannot be written."""
+    what = error.strerror or str(error)
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
+    home = str(paths.home())
+    at_home = place is not None and (place == home or place.startswith(home + os.sep))
+    message = f"{place}: {what[:1].lower()}{what[1:]}" if place is not None else what
+    hint = "TORPOR_HOME chooses where Torpor keeps its files" if at_home else None
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(message, hint=hint, details={"needed": None, "free": None})
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return NoRights(message, hint=hint)
+    return TorporError(message, hint=hint)
 
 
 def _usage(error: click.ClickException) -> UsageError:

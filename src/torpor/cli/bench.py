@@ -214,7 +214,7 @@ def compare_verb(first: Path, second: Path, everything: bool) -> int:
 def _compared(rows: list[Row], differing: list[str], everything: bool) -> str:
     from torpor.bench.report import tables
 
-    shown = [row for row in rows if everything or row.change != "same"]
+    shown = [row for row in rows if row.change not in ("gone", "new") and (everything or row.change != "same")]
     cells = []
     for row in shown:
         form = tables.cost if row.what == "cost" else tables.spread
@@ -224,6 +224,18 @@ def _compared(rows: list[Row], differing: list[str], everything: bool) -> str:
     lines = [f"differs: {line}" for line in differing]
     if cells:
         lines.append(output.table(("part", "what", "side", "unit", "A", "B", "B / A", "change"), cells))
+    for change, run in (("gone", "A"), ("new", "B")):
+        alone: dict[str, list[str]] = {}
+        for row in rows:
+            if row.change == change:
+                alone.setdefault(row.part, []).append(row.name)
+        whole = {row.part for row in rows if row.change != change}
+        told = [
+            f"{part} ({', '.join(names) if everything or part in whole else len(names)})"
+            for part, names in alone.items()
+        ]
+        if told:
+            lines.append(f"only in {run}: {', '.join(told)}")
     counts = {change: sum(row.change == change for row in rows) for change in dict.fromkeys(row.change for row in rows)}
     lines.append(", ".join(f"{count} {change}" for change, count in sorted(counts.items())) or "nothing in common")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import click
 from torpor import api
 from torpor.cli import output, progress
 from torpor.cli.options import image_name, limit
-from torpor.errors import UsageError
+from torpor.errors import NotFound, UsageError
 
 
 @click.command("copy")
@@ -46,10 +46,10 @@ def command(
             raise UsageError("--tier goes with a copy out of a store")
         _into(source, destination, name, compress)
     elif isinstance(source, api.Image):
-        raise UsageError(
-            f"{destination} is no store" if destination else "name the store to copy into",
-            hint=f"`torpor init {destination or 'STORE'}` makes one",
-        )
+        if destination is None:
+            raise UsageError("name the store to copy into", hint="`torpor init STORE` makes one")
+        place = destination.removeprefix("@")
+        raise NotFound(f"there is no store at {place}", hint=f"`torpor init {place}` makes one there")
     else:
         _out_of(source, destination, name, tier)
 

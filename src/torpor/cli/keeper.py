@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -34,9 +36,28 @@ def status(backend: Backend) -> None:
     if facts is None:
         output.result({"backend": backend, "running": False}, f"no keeper runs for {backend}")
         return
-    told = {**facts, "writing": [f"{name}: {one['told']}" for name, one in facts["writing"].items()]}
-    lines = "".join(f"\n  {key}: {value}" for key, value in told.items())
+    lines = "".join(f"\n  {key}: {value}" for key, value in _told(facts))
     output.result({"backend": backend, "running": True, **facts}, f"the keeper for {backend} runs{lines}")
+
+
+def _told(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a keeper says of itself, for people: a word and what there is to it."""
+    yield "process", f"{facts['pid']}, version {facts['version']}, up for {output.age(facts['uptime'])}"
+    if not facts["recovered"]:
+        yield "recovery", "of what an earlier keeper left is under way"
+    yield "at work on", ", ".join(f"{name} ({verb})" for name, verb in facts["busy"].items()) or "nothing"
+    pool = facts["pool"]
+    held = ", ".join(f"{output.size(pool[key])} {key}" for key in ("free", "lent", "kept"))
+    yield "pinned memory", f"{held}; {output.size(pool['limit'])} at the most"
+    for name, one in facts["writing"].items():
+        yield "writing", f"{name}: {one['told']}"
+    if "driver_version" not in facts:
+        yield "driver", "is not there yet"
+        return
+    version = facts["driver_version"]
+    yield "driver", f"for CUDA {version // 1000}.{version % 1000 // 10}"
+    for one in facts["devices"]:
+        yield f"GPU {one['ordinal']}", f"{one['name']}, {output.size(one['memory'])}, {one['uuid']}"
 
 
 @command.command()

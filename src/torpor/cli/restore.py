@@ -9,6 +9,7 @@ import click
 from torpor import api
 from torpor.cli import output, progress
 from torpor.cli.options import image_name, limit, pairs
+from torpor.records import JobState
 
 
 @click.command("restore")
@@ -19,7 +20,10 @@ from torpor.cli.options import image_name, limit, pairs
 @limit
 @output.json_flag
 def command(image: str, name: str | None, gpu_map: tuple[str, ...], detach: bool) -> int:
-    """Wake a job from an image; the image stays as it is."""
+    """Wake a job from an image; the image stays as it is.
+
+    A job that came back and ended by itself with exit code 0 meanwhile has been woken, too.
+    """
     mapping = pairs(gpu_map, "--gpu-map", "OLD=NEW")
     source = api.find(image)
     with progress.shown(f"restore {source.name}") as report:
@@ -27,11 +31,17 @@ def command(image: str, name: str | None, gpu_map: tuple[str, ...], detach: bool
     facts = source.summary()
     figures = progress.figures(report.elapsed, facts["gpu_bytes"], facts["cpu_bytes"], report.phases)
     place: dict[str, Any] = {key: facts[key] for key in ("path", "store", "id") if key in facts}
-    data = {"job": job.name, "image": source.name, **place, **figures.data}
-    if detach or output.as_json:
-        output.result(data, f"{source.name} → {job.name}\n  {figures.text}")
+    ended = job.exit_code if job.state is JobState.EXITED else None
+    data = {"job": job.name, "image": source.name, **place, **figures.data, "exit_code": ended}
+    if detach or output.as_json or ended is not None:
+        told = f"{source.name} → {job.name}"
+        if ended is not None:
+            told += f", which has ended since: exit code {ended}\n  `torpor logs {job.name}` has its output"
+        output.result(data, f"{told}\n  {figures.text}")
     if detach:
         return 0
+    if ended is not None:
+        return ended
     from torpor.cli import foreground
 
     return foreground.stay(job)

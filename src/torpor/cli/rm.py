@@ -1,4 +1,4 @@
-"""`torpor rm`: forget an ended job, or delete an image, here or in a store."""
+"""`torpor rm`: forget an ended job, delete an image, here or in a store, or take a tag from one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,36 @@ from torpor.errors import NotFound, UsageError
 @click.option("--image", "kind", flag_value="image", help="Take the names for images.")
 @output.json_flag
 def command(names: tuple[str, ...], kind: str | None) -> None:
-    """Remove jobs that have ended, and images. A name that is both needs --job or --image."""
+    """Remove jobs that have ended, and images. A name that is both needs --job or --image.
+
+    TAG@STORE takes the tag alone from its image; the image goes by its name or id.
+    """
     targets = [_find(name, kind) for name in names]
-    for target in targets:
-        target.remove()
-    removed = [{"name": target.name, "kind": "job" if isinstance(target, api.Job) else "image"} for target in targets]
-    output.result({"removed": removed}, "\n".join(f"removed {one['kind']} {one['name']}" for one in removed))
+    removed = []
+    for name, target in zip(names, targets, strict=True):
+        tag = _tag(name, target)
+        if tag is not None and isinstance(target, api.ImageInStore):
+            target.untag(tag)
+            removed.append({"name": tag, "kind": "tag", "image": target.name})
+        else:
+            target.remove()
+            removed.append({"name": target.name, "kind": "job" if isinstance(target, api.Job) else "image"})
+    output.result({"removed": removed}, "\n".join(_told(one) for one in removed))
+
+
+def _told(one: dict[str, str]) -> str:
+    stays = f"; its image {one['image']} stays" if "image" in one else ""
+    return f"removed {one['kind']} {one['name']}{stays}"
+
+
+def _tag(name: str, target: api.Job | api.Image | api.ImageInStore) -> str | None:
+    """The tag by which an image of a store is named; None where it is named otherwise."""
+    from torpor.store import location
+
+    where = location.split(name)
+    if where is None or not isinstance(target, api.ImageInStore) or where.image == target.name:
+        return None
+    return where.image if where.image in target.tags else None
 
 
 def _find(name: str, kind: str | None) -> api.Job | api.Image | api.ImageInStore:

@@ -11,7 +11,7 @@ from torpor import api
 from torpor.cli import output, progress
 from torpor.cli.options import limit
 from torpor.cli.options import store as store_option
-from torpor.errors import UsageError
+from torpor.errors import ImageDamaged, UsageError
 
 
 @click.command("verify")
@@ -20,13 +20,16 @@ from torpor.errors import UsageError
 @click.option("--repair-index", is_flag=True, help="Make the store's index anew from its packs.")
 @limit
 @output.json_flag
-def command(images: tuple[str, ...], store: str | None, repair_index: bool) -> None:
-    """Read and check images, or without an IMAGE everything in a store. Exits with 7 when something is damaged."""
+def command(images: tuple[str, ...], store: str | None, repair_index: bool) -> int:
+    """Read and check images, or without an IMAGE everything in a store. Exits with 7 when something is damaged.
+
+    With --repair-index, when an image is: the index is then made anew all the same.
+    """
     if images:
         if store is not None or repair_index:
             raise UsageError("name images, or a store with --store")
         _images(images)
-        return
+        return 0
     with api.open_store(store) as opened, progress.shown(f"verify {opened.url}") as report:
         findings = opened.repair_index(report) if repair_index else opened.verify(report)
     data: dict[str, Any] = msgspec.to_builtins(findings)
@@ -41,6 +44,7 @@ def command(images: tuple[str, ...], store: str | None, repair_index: bool) -> N
     if repair_index:
         text = f"the index is made anew: {text}\n  damaged images: {' '.join(findings.damaged) or 'none'}"
     output.result({"store": opened.url, **data}, text)
+    return ImageDamaged.code if findings.damaged else 0
 
 
 def _images(names: tuple[str, ...]) -> None:

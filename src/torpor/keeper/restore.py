@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from contextlib import ExitStack, closing
+import signal
+import time
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 from torpor import __version__, paths, records
-from torpor.errors import ImageMismatch, TorporError, UsageError
+from torpor.errors import Cancelled, ImageMismatch, TorporError, UsageError
 from torpor.image import Manifest
 from torpor.keeper import elf, gpu_map, jobs, preflight, residual, sources
 from torpor.keeper.host import Host
@@ -20,12 +22,16 @@ from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import to_return
 from torpor.process import criu, shm, traits
+from torpor.process.client import SupervisorClient
 from torpor.records import JobRecord, JobState, Unfinished
 
 log = logging.getLogger(__name__)
 
 ASIDE = ".asleep-"
 """In the name of a sleeping job's folder that has made room for its restore."""
+
+_EXIT_SECONDS = 5.0
+"""How long a supervisor may take to write down how its job ended."""
 
 
 def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
@@ -64,20 +70,24 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                     )
                     record.supervisor_pid = restored.supervisor
                     record.supervisor_start = records.process_start(restored.supervisor)
-                    undo.push("end the new job", lambda: jobs.end(record))
+                    undo.push("end the new job", lambda: _end(record))
                     records.save(record)
                     shm.tidy(image)
-                with report.phase("find processes"), step("find processes"):
-                    job = jobs.open_away(record, manifest.processes)
-                    traits.put_back(job.tree, image)
-                residual.bring_back(host, job.cuda, _changed(moved), report)
-                with report.phase("wait for copy"):
-                    copy.finish()
-                report.no_return()
-                with report.phase("hand in"), step("hand in"):
-                    taken = to_return(job, manifest.processes, copy.export())
-                with closing(taken):
-                    taken.give_back(report)
+                ended = None
+                try:
+                    with report.phase("find processes"), step("find processes"):
+                        job = jobs.open_away(record, manifest.processes)
+                        traits.put_back(job.tree, image)
+                    residual.bring_back(host, job.cuda, _changed(moved), report)
+                    with report.phase("wait for copy"):
+                        copy.finish()
+                    report.no_return()
+                    with report.phase("hand in"), step("hand in"):
+                        taken = to_return(job, manifest.processes, copy.export())
+                    with closing(taken):
+                        taken.give_back(report)
+                except TorporError as error:
+                    ended = _ended_well(record, error)
                 record.state, record.unfinished = JobState.RUNNING, None
                 records.save(record)
                 undo.done()
@@ -90,7 +100,47 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
             "cpu_bytes": manifest.cpu_bytes,
             "seconds": report.total(),
             "phases": report.phases,
+            "ended": ended is not None,
         }
+
+
+def _ended_well(record: JobRecord, error: TorporError) -> records.ExitRecord:
+    """How the job ended that came back and, before all its memory had, came to its own end without an error.
+
+    It is as if that had been a moment later. What ended otherwise, or has not ended, is `error`.
+    """
+    ended = None if isinstance(error, Cancelled) else _ended_by_itself(record)
+    if ended is None:
+        raise error
+    if ended.exit_code != 0:
+        how = f"ended by itself with exit code {ended.exit_code}"
+        if ended.signal is not None:
+            how = f"was killed by {signal.Signals(ended.signal).name}"
+        error.message += f"; the job came back and {how}"
+        error.args = (error.message,)
+        error.details["exit_code"], error.details["signal"] = ended.exit_code, ended.signal
+        raise error
+    log.info("%s ended with exit code 0 while it was woken: %s", record.name, error.message)
+    return ended
+
+
+def _ended_by_itself(record: JobRecord) -> records.ExitRecord | None:
+    """How the job's root process has ended; None while it lives."""
+    limit = time.monotonic() + _EXIT_SECONDS
+    while (ended := records.load_exit(record.name)) is None and time.monotonic() < limit:
+        with suppress(TorporError), SupervisorClient(paths.job_dir(record.name)) as supervisor:
+            if supervisor.info().state == "running":
+                return None
+        time.sleep(0.02)
+    return ended
+
+
+def _end(record: JobRecord) -> None:
+    """End the job, and wait until its supervisor, which may be at its own end, leaves the folder alone."""
+    jobs.end(record)
+    limit = time.monotonic() + _EXIT_SECONDS
+    while records.supervisor_alive(record) and time.monotonic() < limit:
+        time.sleep(0.02)
 
 
 def _check_library(manifest: Manifest) -> None:

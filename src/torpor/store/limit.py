@@ -13,16 +13,25 @@ from torpor.store.backend import Backend, Stored
 
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)(B?)(?:/s)?\s*")
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+LEAST = 1000
+"""Bytes per second: less is a rate whose unit was forgotten."""
+
 _SLICE = 1 << 20
 """Bytes that are let through at a time, where the backend below takes an object bit by bit."""
 
 
 def parse_rate(text: str) -> int:
-    """Bytes per second of `200MB/s`, `1.5 GiB/s` or `300000`. Raises UsageError."""
+    """Bytes per second of `200MB/s`, `1.5 GiB/s` or `300000`; at least LEAST. Raises UsageError."""
     match = _RATE.fullmatch(text)
     rate = round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]]) if match else 0
     if not match or rate < 1 or (match[3] and not match[2]):
         raise UsageError(f"{text!r} is not a rate", hint="bytes per second, as 200MB/s or 1.5GiB/s")
+    if rate < LEAST:
+        meant = f"{match[1]}{match[2] or 'M'}B/s"
+        raise UsageError(
+            f"{text!r} is {rate} bytes per second, with which nothing would ever be done",
+            hint=f"say the unit, as in {meant if not match[2] else '200MB/s'}",
+        )
     return rate
 
 
