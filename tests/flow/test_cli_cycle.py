@@ -177,11 +177,15 @@ def test_a_job_that_ends_while_it_is_woken(torpor: Cli, tmp_path: Path, code: in
     leave.write_text(str(code))
     if code == 0:
         told = torpor("restore", "leaving-1", how).stdout.decode()
-        assert "has ended since: exit code 0" in told
-        assert states(torpor) == {"leaving": "exited"}
+        assert "has ended" not in told or "exit code 0" in told  # a restore on a busy host may be done before
+        eventually(lambda: states(torpor) == {"leaving": "exited"})
         return
     failed = torpor("restore", "leaving-1", how, check=None)
-    assert failed.returncode != 0
+    if b"criu restore failed" not in failed.stderr and b"ended by itself" not in failed.stderr:
+        eventually(lambda: states(torpor) == {"leaving": "exited"})  # woken, and ended after that
+        assert failed.returncode == (3 if how == "--attach" else 0)
+        return
+    assert failed.returncode not in (0, 3)
     assert "ended by itself with exit code 3" in failed.stderr.decode()
     leave.unlink()
     torpor("restore", "leaving-1")
