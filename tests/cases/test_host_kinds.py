@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -173,3 +174,39 @@ def test_connections_to_the_outside(home: Path, tmp_path: Path, outsider: Outsid
     (tmp_path / "go").touch()
     assert job.wait(100)
     assert rounds.output(job) == ["ready", "STILL HERE"]
+
+
+LARGE = """
+import hashlib, mmap, os, sys, time
+path, size = sys.argv[1], 130 << 20
+with open(path, "x+b") as file:
+    file.truncate(size)
+    memory = mmap.mmap(file.fileno(), size)
+places = (0, (64 << 20) - 5, size - 100000)
+for at in places:
+    memory[at : at + 100000] = hashlib.shake_128(b"%d" % at).digest(100000)
+while True:
+    seen = b"".join(memory[at - 10 if at else 0 : at + 100010] for at in places)  # what is read is there, too
+    print(hashlib.blake2b(seen, digest_size=8).hexdigest(), flush=True)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("tier", ["disk", "dram"])
+def test_much_shared_memory_comes_back(home: Path, tier: str) -> None:
+    """In several parts, what was never written left out."""
+    path = Path(f"/dev/shm/{home.name}-large")
+    job = torpor.run([sys.executable, "-c", LARGE, str(path)], name="large", gpu="sim")
+    try:
+        for _time in range(2):
+            walking.walk_on(job, 2)
+            image = job.checkpoint(tier=tier)
+            path.unlink()
+            [entry] = [entry for entry in image.manifest.files if entry.path == "shm/0000"]
+            assert (entry.hash is None) == (tier == "dram")
+            assert (image.path / "shm" / "0000").stat().st_blocks * 512 < 2 << 20
+            job = torpor.restore(image)
+        walking.walk_on(job, 2)
+        assert len(set(walking.output(job))) == 1
+    finally:
+        path.unlink(missing_ok=True)

@@ -27,7 +27,10 @@ ALLOWED = {
 }
 """Layer → layers that it may import beside itself and the package's version. The rest (API, command line) may all."""
 
-SUPERVISOR = ("supervisor", "spawn", "streams", "loop", "mounts", "wire", "requests", "criu_run", "pinned_fill")
+SUPERVISOR = (
+    *("supervisor", "spawn", "streams", "loop", "mounts", "wire", "requests", "criu_run", "pinned_fill"),
+    "side_by_side",
+)
 """Modules of `process` that run inside the job's supervisor: standard library and each other, nothing else."""
 
 PROGRAMS = PACKAGE / "bench" / "programs"

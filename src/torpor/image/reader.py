@@ -13,7 +13,7 @@ from torpor.image import hashing
 from torpor.image.manifest import FIRST_HANDLE, FORMAT, MANIFEST, SEGMENT, FileEntry, Manifest, ProcessEntry, is_intact
 
 _HASH = re.compile(r"blake3:[0-9a-f]{64}")
-_MEMORY = re.compile(r"cpu/pages-\d+\.img|pinned/\d+")
+_MEMORY = re.compile(r"cpu/pages-\d+\.img|(pinned|shm)/\d+")
 _SEGMENT_PATH = re.compile(r"gpu/(\d{4,})\.seg")
 
 

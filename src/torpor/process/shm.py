@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import stat
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torpor.errors import ImageDamaged, Refused
-from torpor.process import tree
+from torpor.process import side_by_side, tree
 from torpor.process.criu_images import fields, raw_entries
 from torpor.process.timers import FILES
 
@@ -121,6 +121,7 @@ def _paths(images: Path) -> set[str]:
 def _copy(paths: list[str], folder: Path) -> list[Shared]:
     found: list[Shared] = []
     first: dict[int, str] = {}
+    bytes_of: list[tuple[Path, Path, int]] = []
     # Other names of what CRIU named: the real ones must be there again, and come first.
     inodes = {Path(path).lstat().st_ino for path in paths if _REMAP.fullmatch(Path(path).name)}
     others = [entry.path for entry in os.scandir(ROOT) if entry.inode() in inodes and entry.path not in paths]
@@ -139,8 +140,15 @@ def _copy(paths: list[str], folder: Path) -> list[Shared]:
             first[status.st_ino] = path
             one.bytes = f"{len(found):04d}"
             folder.mkdir(mode=0o700, exist_ok=True)
-            shutil.copyfile(path, folder / one.bytes)
+            bytes_of.append((Path(path), folder / one.bytes, one.size))
         found.append(one)
+    with ExitStack() as stack:
+        parts = []
+        for source, target, size in bytes_of:
+            file = stack.enter_context(target.open("xb"))
+            file.truncate(size)
+            parts += side_by_side.parts(str(source), size, file.fileno())
+        side_by_side.copy(parts)
     return found
 
 
@@ -169,11 +177,12 @@ def _write(one: Shared, source: Path, made: list[Path]) -> None:
             )
     else:
         made.append(path)
-    with source.open("rb") as given, path.open("wb") as file:
+    with path.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)  # nobody else's to read meanwhile
+        file.truncate(one.size)
+        side_by_side.copy(side_by_side.parts(str(source), one.size, file.fileno()))
         os.fchown(file.fileno(), one.uid, one.gid)
         os.fchmod(file.fileno(), one.mode)
-        shutil.copyfileobj(given, file, 1 << 20)
-        file.truncate(one.size)
 
 
 def _link(target: Path, path: Path, made: list[Path]) -> None:
