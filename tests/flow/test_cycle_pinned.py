@@ -21,11 +21,8 @@ MIB = 1 << 20
 PROGRAM = Path(__file__).with_name("pinned.py")
 LARGE = 1040 * MIB
 SIZES = [5 * MIB, 8 * MIB, 96 * MIB + 4096]
-USED = 40 * MIB + 2 * 8192
+USED = 8 * MIB + 2 * 4096
 """Bytes of the program's memory that are not zero, at least."""
-
-PAGES = 36 * MIB
-"""More than CRIU writes of the program's other memory, less than the pinned memory has that is not zero."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +51,6 @@ def test_killed_and_restored_again(home: Path, undisturbed: Reference, tier: str
         assert sorted(file.size for file in pinned.read_index(image.path)) == SIZES
         pieces = [file for file in (image.path / "pinned").iterdir() if file.name != "index.json"]
         assert USED <= blocks(pieces) < sum(SIZES) // 2  # zeros are left out
-        assert blocks(list((image.path / "cpu").glob("pages-*.img"))) < PAGES
         assert image.manifest.cpu_bytes >= sum(SIZES)
         image.verify()
         job = api.restore(image)
