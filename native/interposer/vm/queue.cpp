@@ -29,6 +29,7 @@ namespace {
 using Word = std::atomic<std::uint32_t>;
 
 constexpr std::uint32_t kItems = 256;
+constexpr std::uint32_t kRoom = kItems / 4;   // slots that a thread waits for which finds none: at every one it would be in the way
 constexpr std::uint64_t kSpinNs = 20'000;     // before a thread sleeps: about what sleeping and waking cost
 constexpr std::uint64_t kPatienceUs = 1'000'000;  // what a fork, and an exit, wait for a driver that takes no more
 constexpr std::uint32_t kWindow = 512;        // items between two judgements
@@ -40,7 +41,8 @@ constinit std::uint64_t published = 0;  // under `adding`; `added` without its w
 alignas(64) constinit Word added{0};
 alignas(64) constinit Word taken{0};
 alignas(64) constinit Word asleep{0};   // 1 while the submitter sleeps, or is about to
-constinit Word waiters{0};              // threads that sleep until `taken` moves
+constinit Word waiters{0};              // threads that sleep until `taken` gets somewhere
+constinit Word nearest{0};              // where to, of the one that was last to lie down
 constinit Word settling{0};             // threads whose next call may look at what the queue did
 // An error that no call has returned yet, and the context that it is about: a call in another one must not return it.
 constinit std::atomic<CUresult> late{CUDA_SUCCESS};
@@ -81,16 +83,33 @@ bool reached(std::uint32_t target) {
   return static_cast<std::int32_t>(taken.load(std::memory_order_acquire) - target) >= 0;
 }
 
-// Waits until the driver has taken everything before `target`.
-void wait_for(std::uint32_t target) {
+// Sleeps until the driver has taken everything before `target`, or somebody else is woken.
+void lie_down(std::uint32_t target) {
+  nearest.store(target, std::memory_order_seq_cst);
+  waiters.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t now = taken.load(std::memory_order_seq_cst);
+  if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(taken, now);
+  waiters.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// The submitter's: wakes one that sleeps when it has what it waits for. Several are woken at every step. The place of one that
+// is about to lie down counts before it does, and covers up another's; but there is more to come before it, and then both wake.
+void wake(std::uint32_t at) {
+  const std::uint32_t sleepers = waiters.load(std::memory_order_seq_cst);
+  if (sleepers == 0) return;
+  if (sleepers > 1 || static_cast<std::int32_t>(at - nearest.load(std::memory_order_seq_cst)) >= 0) {
+    thread::wake_all(taken);
+  }
+}
+
+enum class Patience { little, much };
+
+// Waits until the driver has taken everything before `target`; with much patience asleep from the start.
+void wait_for(std::uint32_t target, Patience patience = Patience::little) {
   if (reached(target)) return;
   const std::uint64_t start = nanoseconds();
-  while (!spun([&] { return reached(target); })) {
-    waiters.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t now = taken.load(std::memory_order_seq_cst);
-    if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(taken, now);
-    waiters.fetch_sub(1, std::memory_order_relaxed);
-  }
+  const auto there = [&] { return reached(target); };
+  while (!(patience == Patience::little ? spun(there) : there())) lie_down(target);
   add(waits, 1);
   add(waiting_ns, nanoseconds() - start);
 }
@@ -143,7 +162,7 @@ void submit() {
       before = after;
       at += std::max(count, std::uint32_t{1});
       taken.store(at, std::memory_order_seq_cst);
-      if (waiters.load(std::memory_order_seq_cst) != 0) thread::wake_all(taken);
+      wake(at);
     }
   }
 }
@@ -253,7 +272,7 @@ Turn::Turn() {
     }
     adding.unlock();
     locked_ = false;
-    wait_for(at + 1 - kItems);
+    wait_for(at + kRoom - kItems, Patience::much);
   }
 }
 
