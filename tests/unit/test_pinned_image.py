@@ -17,7 +17,9 @@ from torpor.errors import ImageDamaged
 from torpor.image.manifest import SEGMENT
 from torpor.image.reader import check_hashes
 from torpor.keeper.pinned_out import PinnedOut
+from torpor.paths import PINNED_IN_JOB
 from torpor.process import pinned, pinned_fill
+from torpor.process.mounts import PINNED_INSIDE
 from torpor.process.pinned import PinnedFile, Saved
 
 PLACE = "/dev/shm"
@@ -61,6 +63,10 @@ def contents(descriptor: int) -> bytes:
 
 def descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
+
+
+def test_supervisor_and_keeper_mean_the_same_place() -> None:
+    assert str(PINNED_IN_JOB) == PINNED_INSIDE
 
 
 @pytest.mark.parametrize("hashed", [True, False])
