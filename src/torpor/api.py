@@ -218,7 +218,7 @@ def restore(
             return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
     source_name = f"{found.name}@{found.store.url}"
     if found.store.is_local:
-        where = {"image": found.id, "store": found.store.url, "source": source_name}
+        where = {"image": found.id, "store": found.store.url, "env": found.store.opening(), "source": source_name}
         return _restore(found.backend, where, name, gpu_map, progress)
     with found.fetched(progress) as fetched:
         where = {"image": str(fetched.path), "source": source_name}
@@ -227,7 +227,7 @@ def restore(
 
 def _restore(
     backend: Backend,
-    where: Mapping[str, str],
+    where: Mapping[str, Any],
     name: str | None,
     gpu_map: Mapping[str, str] | None,
     progress: OnProgress | None,

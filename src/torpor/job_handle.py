@@ -7,7 +7,7 @@ import select
 import shutil
 import signal as signals
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,14 +142,17 @@ class Job:
         leave_running: bool = False,
         deadline: float = 30.0,
         progress: Callable[[Progress], None] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Save the job into an image of that name in the store in the folder `store`; `Store.checkpoint` is for users.
+
+        `env` are the variables that open the store (`Store.opening`).
 
         The image is never a folder: of the GPU's bytes only chunks that the store lacks are moved. Returns what the
         keeper says of it. Errors as for `checkpoint`, and those of the store; the job is then as it was.
         """
         params = {"job": self.name, "name": name, "store": store, "leave_running": leave_running, "deadline": deadline}
-        return self._call("checkpoint", params, progress)
+        return self._call("checkpoint", {**params, "env": dict(env or {})}, progress)
 
     def suspend(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 from torpor import paths, records
 from torpor.errors import TorporError, UsageError
 from torpor.image_handle import Image
-from torpor.writeback import Target, target_in_store
+from torpor.writeback import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def image_folder(name: str, tier: str) -> Path:
 def begin(take: Take, job: str, store: Store) -> Image:
     """Take a checkpoint of `job` into memory; the keeper brings it into the store from then on. NoSpace in memory."""
     name = free_name(job, store)
-    target = target_in_store(store.url, name)
-    if store.limit is not None:
-        target.env["TORPOR_LIMIT"] = store.limit
-    return take(image_folder(name, "dram"), target)
+    return take(image_folder(name, "dram"), Target(name=name, store=store.url, env=store.opening()))
 
 
 def checkpoint(take: Take, job: str, store: Store, *, progress: OnProgress | None = None) -> PutResult:

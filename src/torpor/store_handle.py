@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from torpor import records, store_folders
+from torpor import records, store_folders, writeback
 from torpor.errors import NoSpace, NotFound, UsageError
 from torpor.image_handle import Image, find_image
 from torpor.job_handle import Job
@@ -25,7 +25,6 @@ from torpor.store.chooser import Compression
 from torpor.store.contents import read_head
 from torpor.store.deposit import PutResult
 from torpor.store.get import get
-from torpor.store.local import LocalBackend
 from torpor.store.locks import break_lock
 from torpor.store.passing import passing
 from torpor.store.prune import PruneResult, prune
@@ -64,8 +63,14 @@ class Store:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder that a keeper of this host can open itself; keys and limits only this process has."""
-        return isinstance(self.repository.backend, LocalBackend)
+        """Whether it is a folder that a keeper can open itself, with what `opening` says: not by a command for the key,
+        which is for this process to run, since it may have to ask its user something."""
+        asks = self.repository.config.encryption is not None and keys.COMMAND in os.environ
+        return Path(self.url).is_dir() and not asks
+
+    def opening(self) -> dict[str, str]:
+        """The variables by which another process opens it as this one has."""
+        return writeback.opening() | ({location.LIMIT: self.limit} if self.limit is not None else {})
 
     def images(self) -> list[ImageInStore]:
         """The images, the oldest first. Raises ImageDamaged when one cannot be read."""
@@ -134,9 +139,10 @@ class Store:
                 log.warning("%s; the image goes straight into the store", error.message)
             else:
                 return self.flush(image, progress)._replace(seconds=time.monotonic() - begun)
-        if self.is_local:
+        # Into a store with a limit the job would stand still for as long as that makes it.
+        if self.is_local and not self.opening().get(location.LIMIT):
             name = store_folders.free_name(job.name, self)
-            put = job.checkpoint_into(self.url, name, leave_running, deadline, progress)["put"]
+            put = job.checkpoint_into(self.url, name, leave_running, deadline, progress, self.opening())["put"]
             return self._put_result(put)._replace(seconds=time.monotonic() - begun)
         return store_folders.checkpoint(self._taking(job, options), job.name, self, progress=progress)
 
@@ -154,7 +160,7 @@ class Store:
         so. Then it is in this store under the same name, and in memory no more. Errors as for `Job.checkpoint`, NoSpace
         where memory has no room for it; the job is then as it was.
         """
-        options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
+        options = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
         return store_folders.begin(self._taking(job, options), job.name, self)
 
     def flush(self, image: Image, progress: OnProgress | None = None) -> PutResult:

@@ -98,14 +98,15 @@ class Course(msgspec.Struct, kw_only=True):
         }
 
 
-def target_in_store(store: str, name: str) -> Target:
-    """The image of that name in a store, which is opened as this process would."""
-    return Target(name=name, store=store, env=opening())
-
-
 def opening() -> dict[str, str]:
-    """This process's variables that say how a store is opened."""
-    return {key: value for key, value in os.environ.items() if _OPENS.fullmatch(key)}
+    """This process's variables that say how a store is opened, for another that works in another folder."""
+    return {key: _absolute(key, value) for key, value in os.environ.items() if _OPENS.fullmatch(key)}
+
+
+def _absolute(key: str, value: str) -> str:
+    if not value or not key.endswith(("_FILE", "_BUNDLE")):
+        return value
+    return ":".join(os.path.abspath(one) for one in value.split(":") if one)
 
 
 def environment(order: Order) -> dict[str, str]:

@@ -134,6 +134,38 @@ def test_where_the_gpu_cannot_hash_the_host_does(store: Store, monkeypatch: pyte
     is_sound(api.restore(store.image("model-1")), 1)
 
 
+def test_an_encrypted_folder_gets_and_gives_no_more_than_a_plain_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORPOR_HASH", "gpu")
+    monkeypatch.setenv("TORPOR_SIM_DIR", str(home))
+    api.keeper_start("sim")  # which is told the key by whoever asks
+    monkeypatch.chdir(home)
+    sealed = api.create_store(str(home / "sealed"), encrypt=True, key_file="key")
+    job = model("model")
+    with pytest.raises(errors.NoRights, match="no key"):
+        job.checkpoint_into(sealed.url, "model-1")
+    monkeypatch.setenv("TORPOR_KEY_FILE", "key")
+    assert sifted(sealed.checkpoint(job, leave_running=True)) == (SIZE * MIB, 0)
+    assert sifted(sealed.checkpoint(job)) == (0, SIZE * MIB)
+    nothing_waits()
+    steps = Steps()
+    is_sound(api.restore(sealed.image("model-2"), progress=steps), 1)
+    assert steps.bytes["copy"] == SIZE * MIB
+    # Nothing of the GPU's was a file on the way.
+    assert 0 < steps.bytes["fetch"] < sealed.image("model-2").stored.head.bytes - SIZE * MIB + 1
+    # A key that has to be asked for is this process's business, and a limit would hold the job up: by way of a folder.
+    monkeypatch.delenv("TORPOR_KEY_FILE")
+    monkeypatch.setenv("TORPOR_KEY_COMMAND", f"cat {home}/key")
+    job = api.job("model")
+    assert api.open_store(sealed.url).checkpoint(job, leave_running=True).sifted is None
+    monkeypatch.delenv("TORPOR_KEY_COMMAND")
+    monkeypatch.setenv("TORPOR_KEY_FILE", "key")
+    assert api.open_store(sealed.url, limit="1GB/s").checkpoint(job).sifted is None
+    is_sound(api.restore(api.open_store(sealed.url, limit="1GB/s").image("model-4")), 2)
+    assert str(home / "key") not in paths.keeper_log("sim").read_text()
+
+
 @pytest.mark.full
 def test_a_job_suspended_in_dram_goes_in_from_there(store: Store) -> None:
     job = model("model")

@@ -48,7 +48,7 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
         deposit = None
         if params.store is not None:
             with report.phase("open store"):
-                deposit = stack.enter_context(depositing.opened(params.store, params.name))
+                deposit = stack.enter_context(depositing.opened(params.store, params.name, params.env))
         if state is JobState.SUSPENDED:
             return checkpoint_suspended.run(host, params, deposit, report)
         return _run(host, params, deposit, report)

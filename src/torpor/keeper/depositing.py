@@ -30,8 +30,8 @@ STAGED = ".staged"
 
 
 @contextmanager
-def opened(store: str, name: str) -> Iterator[Deposit]:
-    """A store in a folder, locked for an image of that name that comes into it.
+def opened(store: str, name: str, env: dict[str, str]) -> Iterator[Deposit]:
+    """A store in a folder, opened as by somebody with these variables and locked for an image of that name.
 
     Raises NotFound, ImageDamaged, UsageError (the name is taken), WrongState (somebody has it for himself), NoRights.
     """
@@ -41,7 +41,7 @@ def opened(store: str, name: str) -> Iterator[Deposit]:
     from torpor.store.put import check_free
 
     check_name(name)
-    repository = location.open_store(store, limit="")  # not the one of whoever started this keeper
+    repository = location.open_store(store, env=env)
     try:
         with repository.lock("shared", "checkpoint") as held:
             check_free(repository, name)

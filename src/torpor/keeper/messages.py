@@ -62,7 +62,8 @@ Message = Request | Cancel | Progress | Done | Failed
 class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze.
 
-    With `store`, a store's folder, the image goes there, is known by that name, and `path` and `tier` mean nothing.
+    With `store`, a store's folder, the image goes there, is known by that name, and `path` and `tier` mean nothing; the
+    variables `env` open the store.
     With `target`, the image at `path` is in memory, and is written there by the keeper when the flow is done.
     """
 
@@ -70,6 +71,7 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     name: str
     path: str = ""
     store: str | None = None
+    env: dict[str, str] = {}
     tier: Literal["disk", "dram"] = "disk"
     target: Target | None = None
     leave_running: bool = False
@@ -79,12 +81,14 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 class RestoreParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose.
 
-    `image` is a folder or, with `store`, a store's folder, the id of an image there. `source` is how the image is known
-    (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that somebody made for the restore.
+    `image` is a folder or, with `store`, a store's folder which the variables `env` open, the id of an image there.
+    `source` is how the image is known (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that somebody
+    made for the restore.
     """
 
     image: str
     store: str | None = None
+    env: dict[str, str] = {}
     source: str | None = None
     name: str | None = None
     gpu_map: dict[str, str] = {}

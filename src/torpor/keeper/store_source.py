@@ -68,9 +68,12 @@ class StoreFiller(Filler):
 
 
 @contextmanager
-def opened(store: str, identity: str) -> Iterator[StoreSource]:
-    """The image of that id in the store in the folder `store`. Errors as for `sources.opened`."""
-    repository = location.open_store(store, limit="")  # not the one of whoever started this keeper
+def opened(store: str, identity: str, env: dict[str, str]) -> Iterator[StoreSource]:
+    """The image of that id in the store in the folder `store`, opened as by somebody with these variables.
+
+    Errors as for `sources.opened`.
+    """
+    repository = location.open_store(store, env=env)
     try:
         with repository.lock("shared", "restore", read_only=True):
             found = contents.read(repository.backend, identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from torpor.errors import NoRights, NotFound, StepFailed, UsageError
@@ -17,11 +18,11 @@ COMMAND = "TORPOR_KEY_COMMAND"
 """A shell command that prints a key; it finds the store's place in TORPOR_KEY_STORE."""
 
 
-def from_environment(url: str) -> list[bytes]:
+def from_environment(url: str, env: Mapping[str, str] = os.environ) -> list[bytes]:
     """The keys that the environment names for the store at `url`. Raises NotFound, NoRights, UsageError, StepFailed."""
-    files = [one for one in os.environ.get(FILE, "").split(":") if one]
+    files = [one for one in env.get(FILE, "").split(":") if one]
     found = [from_file(Path(one)) for one in files]
-    if command := os.environ.get(COMMAND):
+    if command := env.get(COMMAND):
         found.append(from_command(command, url))
     return found
 

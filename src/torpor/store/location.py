@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -67,18 +68,21 @@ def named(store: str | None = None) -> str:
     return os.path.abspath(match[2] if match else place)
 
 
-def open_store(store: str | None = None, *, limit: str | None = None) -> Repository:
+def open_store(
+    store: str | None = None, *, limit: str | None = None, env: Mapping[str, str] = os.environ
+) -> Repository:
     """The store at that place, by default that of TORPOR_STORE. Raises NotFound, UsageError, ImageDamaged.
 
     `limit` is a rate for each direction, by default that of TORPOR_LIMIT; empty for none. The key of an encrypted store
-    comes from the environment (`keys`); NoRights where it does not fit.
+    comes from the environment (`keys`); NoRights where it does not fit. `env` has these variables, if this process's
+    environment is not meant.
     """
     place = chosen(store.removeprefix("@") if store else store)
     backend = _backend(place, make=False)
     locked = not isinstance(backend, ArchiveBackend)
     try:
-        limited = _limited(backend, limit)
-        return open_repository(limited, locked=locked, keys=lambda: keys.from_environment(backend.url))
+        limited = _limited(backend, env.get(LIMIT) if limit is None else limit)
+        return open_repository(limited, locked=locked, keys=lambda: keys.from_environment(backend.url, env))
     except BaseException:
         backend.close()
         raise
@@ -93,14 +97,13 @@ def create_store(store: str | None = None, *, chunk: int = CHUNK, key: bytes | N
         cipher.check_present()  # before anything is made in the place
     backend = _backend(chosen(store), make=True)
     try:
-        return create(_limited(backend, None), chunk=chunk, key=key)
+        return create(_limited(backend, os.environ.get(LIMIT)), chunk=chunk, key=key)
     except BaseException:
         backend.close()
         raise
 
 
 def _limited(backend: Backend, limit: str | None) -> Backend:
-    limit = os.environ.get(LIMIT) if limit is None else limit
     return LimitBackend(backend, parse_rate(limit)) if limit else backend
 
 
