@@ -391,13 +391,6 @@ def only_image(archive: str | os.PathLike[str]) -> ImageInStore:
     return images[0]
 
 
-def describe_put(result: PutResult) -> dict[str, Any]:
-    """JSON-safe: what a put did."""
-    facts = result._asdict()
-    image = facts.pop("image")
-    return {"image": image.head.name, "id": image.id, **facts, "seconds": round(result.seconds, 4)}
-
-
 def _view(image: Image | ImageInStore, chunk: int) -> differences.View:
     if isinstance(image, ImageInStore):
         return differences.view_of_stored(image.store.repository.read(image.stored))

@@ -179,12 +179,11 @@ def _in_store(
 ) -> dict[str, Any]:
     """What the image and the store say of a checkpoint."""
     from torpor.cli.copy import told
-    from torpor.store_handle import describe_put
 
     summary = store.image(result.image.id).summary()
     return {
         **summary,
-        **describe_put(result),
+        **result.describe(),
         "handle": f"{summary['name']}@{store.url}",
         "phases": report.phases,
         "told": f"{told(result)}\n  {way if result.sifted is None else _sifted(result.sifted)}",

@@ -55,12 +55,10 @@ def command(
 
 
 def _into(source: api.Image | api.ImageInStore, store: str, name: str | None, compress: Any) -> None:
-    from torpor.store_handle import describe_put
-
     with api.open_store(store) as target, progress.shown(f"copy {source.name}") as report:
         result = target.put(source, name=name, compression=compress, progress=report)
     output.result(
-        {"store": target.url, **describe_put(result)},
+        {"store": target.url, **result.describe()},
         f"{source.name} → {result.image.head.name}@{target.url}\n  {told(result)}",
     )
 

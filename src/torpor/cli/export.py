@@ -16,9 +16,9 @@ from torpor.cli.options import image_name
 def command(image: str, file: str) -> None:
     """Write an image, here or in a store (IMAGE@STORE), into one new file."""
     from torpor.cli.copy import told
-    from torpor.store_handle import describe_put, export
+    from torpor.store_handle import export
 
     source = api.find(image)
     with progress.shown(f"export {source.name}") as report:
         result = export(source, file, report)
-    output.result({"file": file, **describe_put(result)}, f"{source.name} → {file}\n  {told(result)}")
+    output.result({"file": file, **result.describe()}, f"{source.name} → {file}\n  {told(result)}")

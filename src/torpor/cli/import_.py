@@ -17,7 +17,7 @@ def command(file: str, store: str | None, name: str | None) -> None:
     """Take an image from a file into a store (@ for TORPOR_STORE), or without one among your images."""
     from torpor.cli.copy import told
     from torpor.store_folders import image_folder
-    from torpor.store_handle import describe_put, only_image
+    from torpor.store_handle import only_image
 
     source = only_image(file)
     with progress.shown(f"import {source.name}") as report:
@@ -28,6 +28,6 @@ def command(file: str, store: str | None, name: str | None) -> None:
         with api.open_store(store) as target:
             result = target.put(source, name=name, progress=report)
     output.result(
-        {"store": target.url, **describe_put(result)},
+        {"store": target.url, **result.describe()},
         f"{file} → {result.image.head.name}@{target.url}\n  {told(result)}",
     )

@@ -47,6 +47,12 @@ class PutResult(NamedTuple):
     seconds: float
     sifted: dict[str, Any] | None = None
 
+    def describe(self) -> dict[str, Any]:
+        """JSON-safe: what the put did."""
+        facts = self._asdict()
+        image = facts.pop("image")
+        return {"image": image.head.name, "id": image.id, **facts, "seconds": round(self.seconds, 4)}
+
 
 class Sealed(NamedTuple):
     """An image's object, ready to be written as `images/<image.id>`."""
