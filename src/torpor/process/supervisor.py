@@ -131,11 +131,29 @@ class Supervisor:
         self._alive(pid)
 
     def _restored(self, run: CriuRun) -> None:
-        if run.status != 0 or self.root is None:
+        if (run.status != 0 and not self._came_back()) or self.root is None:
             self._fail("criu", f"criu restore ended with status {run.status}", output=run.output)
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         self._set_last_pid(max([FIRST_JOB_PID - 1, int(self.spec["restore"].get("last_pid") or 0), *pids]))
         self._alive(self.root)
+
+    def _came_back(self) -> bool:
+        """Whether the job has gone on and ended, with exit code 0, so soon that CRIU had not let go of all its threads.
+
+        CRIU fails then. What it cannot restore it kills, and what fails to come back does not end with 0.
+        """
+        for _time in range(50):
+            if self._root_status is not None or self.root is None:
+                break
+            try:
+                pid, status = os.waitpid(self.root, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid != 0:
+                self._root_status = status
+            else:
+                time.sleep(0.01)
+        return self._root_status == 0
 
     def _alive(self, root: int) -> None:
         self.root = root
