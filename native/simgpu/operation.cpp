@@ -38,13 +38,15 @@ std::function<void(Stream&)> freeing(CUdeviceptr address) {
 Ticket record_in(Event& event, Stream& stream, std::vector<Ticket> before) {
   auto recording = std::make_shared<Recording>();
   Work work;
-  work.run = [recording, shared = event.shared, number = event.shared ? event.shared->announce() : 0](Stream&) {
+  const SharedEvent::Turn turn = event.shared ? event.shared->announce() : SharedEvent::Turn{};
+  work.run = [recording, shared = event.shared, turn](Stream& stream_now) {
+    if (shared) shared->await_turn(turn, [&] { return stream_now.given_up(); });
     auto now = Clock::now().time_since_epoch();
     recording->nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-    if (shared) shared->complete(number);
+    if (shared) shared->complete(turn.number);
   };
   work.after = std::move(before);
-  work.instant = true;
+  work.instant = event.shared == nullptr;
   recording->ticket = stream.submit(std::move(work));
   event.recording = recording;
   return recording->ticket;

@@ -103,9 +103,20 @@ bool SharedEvent::named_by(const CUipcEventHandle& handle) const {
   return std::memcmp(name.magic, handle_magic, sizeof handle_magic) == 0 && name.nonce == page_->nonce;
 }
 
-uint64_t SharedEvent::announce() {
-  page_->recorder = own_byte_;
-  return ++page_->recorded;
+SharedEvent::Turn SharedEvent::announce() {
+  const uint32_t before = page_->recorder.exchange(own_byte_);
+  return {++page_->recorded, before};
+}
+
+void SharedEvent::await_turn(const Turn& turn, const std::function<bool()>& given_up) {
+  for (;;) {
+    const uint32_t seen = page_->changes;
+    if (page_->completed + 1 >= turn.number || given_up()) return;
+    flock lock = byte_lock(F_WRLCK, turn.before);
+    const bool ended = turn.before != own_byte_ && fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    if (ended) return;
+    futex_wait(page_->changes, seen, 50);
+  }
 }
 
 void SharedEvent::complete(uint64_t number) {

@@ -29,7 +29,14 @@ class SharedEvent {
   CUipcEventHandle handle() const;
   bool named_by(const CUipcEventHandle& handle) const;
 
-  uint64_t announce();              // a recording begins; returns its number
+  // A recording: its number, and the byte of the process that made the one before.
+  struct Turn {
+    uint64_t number;
+    uint32_t before;
+  };
+  Turn announce();
+  // Recordings are done in their order (seen on an H200): returns when the one before is, or its process has ended.
+  void await_turn(const Turn& turn, const std::function<bool()>& given_up);
   void complete(uint64_t number);   // it is done, and with it all before it
   uint64_t latest() const;          // number of the last recording; 0: never recorded
   bool done() { return done(latest()); }

@@ -245,23 +245,39 @@ def test_those_who_opened_it_go_on_when_its_maker_has_ended(begin: Begin) -> Non
         waiter.ok("cuStreamSynchronize", waiting)
 
 
-def test_only_the_latest_recording_is_waited_for(peers: tuple[Program, Program]) -> None:
-    """Not one of the process's own that another process's has taken the place of."""
+@pytest.mark.parametrize("by_other", [True, False])
+def test_recordings_are_done_in_their_order(peers: tuple[Program, Program], by_other: bool) -> None:
+    """Whoever makes them: the stream of the second waits for the first. Seen on an H200 with driver 580.159."""
     owner, other = peers
     event, there = event_pair(owner, other)
-    for recorder, superseded, latest, by in ((owner, event, there, other), (other, there, event, owner)):
-        stream, flag = blocked_stream(recorder)
-        recorder.ok("cuEventRecord", superseded, stream)
-        by.ok("cuEventRecord", latest, 0)
-        by.ok("cuCtxSynchronize")
-        eventually(lambda recorder=recorder, event=superseded: recorder.status("cuEventQuery", event) == SUCCESS)
-        recorder.ok("cuEventSynchronize", superseded)
-        waiting = recorder.number("cuStreamCreate", out(8), 1)
-        recorder.ok("cuStreamWaitEvent", waiting, superseded, 0)
-        recorder.ok("cuStreamSynchronize", waiting)
-        assert recorder.status("cuStreamQuery", stream) == NOT_READY
-        let_go(recorder, flag)
-        recorder.ok("cuStreamSynchronize", stream)
+    for first, its, second, and_its in ((owner, event, other, there), (other, there, owner, event)):
+        stream, flag = blocked_stream(first)
+        first.ok("cuEventRecord", its, stream)
+        by, recorded = (second, and_its) if by_other else (first, its)
+        behind = by.number("cuStreamCreate", out(8), 1)
+        by.ok("cuEventRecord", recorded, behind)
+        waiting = first.number("cuStreamCreate", out(8), 1)
+        first.ok("cuStreamWaitEvent", waiting, its, 0)
+        assert by.status("cuStreamQuery", behind) == first.status("cuStreamQuery", waiting) == NOT_READY
+        assert first.status("cuEventQuery", its) == second.status("cuEventQuery", and_its) == NOT_READY
+        let_go(first, flag)
+        by.ok("cuStreamSynchronize", behind)
+        first.ok("cuStreamSynchronize", waiting)
+        first.ok("cuEventSynchronize", its)
+        assert first.status("cuEventQuery", its) == second.status("cuEventQuery", and_its) == SUCCESS
+
+
+def test_nobody_records_behind_a_process_that_died(peers: tuple[Program, Program]) -> None:
+    owner, other = peers
+    event, there = event_pair(owner, other)
+    stream, _flag = blocked_stream(other)
+    other.ok("cuEventRecord", there, stream)
+    behind = owner.number("cuStreamCreate", out(8), 1)
+    owner.ok("cuEventRecord", event, behind)
+    assert owner.status("cuStreamQuery", behind) == NOT_READY
+    other.kill()
+    owner.ok("cuStreamSynchronize", behind)
+    owner.ok("cuEventSynchronize", event)
 
 
 def test_recording_takes_nobody_elses_answer(peers: tuple[Program, Program]) -> None:

@@ -31,6 +31,7 @@ struct Entry {
   CUcontext context = nullptr;
   std::uint64_t recorded = 0;  // the number of the recording that the driver's event has
   bool captured = false;       // that recording is a graph's
+  Recording settled;           // of another process, the last that is known to be done
 };
 
 struct Table {
@@ -72,16 +73,29 @@ void drop(const Entry& entry) {
   event_table::give(entry.place);
 }
 
+bool is_done(const EventRequest& question) {
+  const auto reply = ask(question);
+  return reply && (reply->known == 0 || reply->done != 0);
+}
+
 // Runs in a stream, as a host function.
 void ask_until_done(void* data) {
   const std::unique_ptr<EventRequest> question(static_cast<EventRequest*>(data));
-  for (long pause = 20; !settled(*question); pause = std::min(2 * pause, 1000L)) thread::sleep_microseconds(pause);
+  for (long pause = 20; !is_done(*question); pause = std::min(2 * pause, 1000L)) thread::sleep_microseconds(pause);
+}
+
+CUresult ask_in(CUstream stream, const EventRequest& question, const Calls& calls) {
+  auto kept = std::make_unique<EventRequest>(question);
+  const CUresult result = calls.launch_host(stream, ask_until_done, kept.get());
+  if (result == CUDA_SUCCESS) static_cast<void>(kept.release());
+  return result;
 }
 
 }  // namespace
 
-const Calls kLegacy{real::cuEventRecord, real::cuStreamIsCapturing, real::cuLaunchHostFunc};
-const Calls kPerThread{real::cuEventRecord_ptsz, real::cuStreamIsCapturing_ptsz, real::cuLaunchHostFunc_ptsz};
+const Calls kLegacy{real::cuEventRecord, real::cuStreamWaitEvent, real::cuStreamIsCapturing, real::cuLaunchHostFunc};
+const Calls kPerThread{real::cuEventRecord_ptsz, real::cuStreamWaitEvent_ptsz, real::cuStreamIsCapturing_ptsz,
+                       real::cuLaunchHostFunc_ptsz};
 
 bool contains(CUevent event) {
   const pid_t process = owner.load(std::memory_order_relaxed);
@@ -162,6 +176,19 @@ void forget(CUevent event) {
   if (const auto found = table().living.extract(event)) drop(found.mapped());
 }
 
+void follow(CUevent event, CUstream stream, const Calls& calls) {
+  const auto entry = find(event);
+  if (!entry || entry->captured) return;
+  const Recording before = entry->word->latest();
+  if (before.number == 0 || before == entry->settled) return;
+  const Latest latest(event);
+  if (latest.question()) {
+    ask_in(stream, *latest.question(), calls);  // nobody's answer is waited for here
+  } else {
+    calls.wait(stream, latest.event(), 0);
+  }
+}
+
 void recorded(CUevent event, CUstream stream, const Calls& calls, bool captured) {
   const auto entry = find(event);
   if (!entry) return;
@@ -214,17 +241,17 @@ Latest::~Latest() {
   table().marks.unpin(pinned_);
 }
 
-bool settled(const EventRequest& question) {
-  const auto reply = ask(question);
-  return reply && (reply->known == 0 || reply->done != 0);
+bool settled(CUevent event, const EventRequest& question) {
+  if (!is_done(question)) return false;
+  const std::lock_guard guard(table().lock);
+  if (const auto found = table().living.find(event); found != table().living.end()) {
+    found->second.settled = {question.pid, question.number};
+  }
+  return true;
 }
 
-CUresult await(const EventRequest& question, CUstream stream, const Calls& calls) {
-  if (settled(question)) return CUDA_SUCCESS;
-  auto kept = std::make_unique<EventRequest>(question);
-  const CUresult result = calls.launch_host(stream, ask_until_done, kept.get());
-  if (result == CUDA_SUCCESS) static_cast<void>(kept.release());
-  return result;
+CUresult await(CUevent event, const EventRequest& question, CUstream stream, const Calls& calls) {
+  return settled(event, question) ? CUDA_SUCCESS : ask_in(stream, question, calls);
 }
 
 EventReply answer(const EventRequest& request, Descriptor& descriptor) {

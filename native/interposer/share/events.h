@@ -30,11 +30,15 @@ void forget(CUevent event);
 // The calls for the legacy or for the per-thread default stream.
 struct Calls {
   CUresult (*record)(CUevent, CUstream);
+  CUresult (*wait)(CUstream, CUevent, unsigned);
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*);
   CUresult (*launch_host)(CUstream, CUhostFn, void*);
 };
 extern const Calls kLegacy, kPerThread;
 
+// Before the program records the event. The driver does recordings of such an event in their order, whoever makes them (seen
+// on an H200): the stream waits for the one before.
+void follow(CUevent event, CUstream stream, const Calls& calls);
 // The program has just recorded the event; `captured`: into a graph, which nobody else sees.
 void recorded(CUevent event, CUstream stream, const Calls& calls, bool captured);
 
@@ -59,9 +63,9 @@ class Latest {
 };
 
 // Has the stream wait, too, for a recording of another process.
-CUresult await(const EventRequest& question, CUstream stream, const Calls& calls);
-// Whether that recording is done; false when nobody says so.
-bool settled(const EventRequest& question);
+CUresult await(CUevent event, const EventRequest& question, CUstream stream, const Calls& calls);
+// Whether that recording of the event is done; false when nobody says so.
+bool settled(CUevent event, const EventRequest& question);
 
 // What a peer is told. The caller holds a ForkHold, and sends the descriptor along if there is one.
 EventReply answer(const EventRequest& request, Descriptor& descriptor);
@@ -86,6 +90,7 @@ CUresult record(CUevent event, CUstream stream, bool external, const Calls& call
   if (!contains(event)) [[likely]] return call();
   const bool captured = is_captured(stream, calls);
   if (captured && external) return refuse("cuEventRecordWithFlags");
+  if (!captured) follow(event, stream, calls);
   const CUresult result = call();
   if (result == CUDA_SUCCESS) recorded(event, stream, calls, captured);
   return result;
@@ -97,7 +102,7 @@ CUresult wait(CUstream stream, CUevent event, bool external, const Calls& calls,
   if (is_captured(stream, calls)) return external ? refuse("cuStreamWaitEvent") : call(event);
   const Latest latest(event);
   const CUresult result = call(latest.event());
-  return result == CUDA_SUCCESS && latest.question() ? await(*latest.question(), stream, calls) : result;
+  return result == CUDA_SUCCESS && latest.question() ? await(event, *latest.question(), stream, calls) : result;
 }
 
 }  // namespace torpor::share::events

@@ -23,12 +23,12 @@ CUresult synchronize(CUevent event) {
   {
     const gate::Scope inside("cuEventSynchronize");
     latest.emplace(event);
-    if (latest->question()) settled = events::settled(*latest->question());
+    if (latest->question()) settled = events::settled(event, *latest->question());
   }
   for (long pause = 20; !settled; pause = pause < 1000 ? 2 * pause : pause) {
     thread::sleep_microseconds(pause);
     const gate::Scope inside("cuEventSynchronize");
-    settled = events::settled(*latest->question());
+    settled = events::settled(event, *latest->question());
   }
   const gate::Waiting waiting("cuEventSynchronize");
   return real::cuEventSynchronize(latest->event());
@@ -37,7 +37,7 @@ CUresult synchronize(CUevent event) {
 CUresult query(CUevent event) {
   const events::Latest latest(event);
   const CUresult result = real::cuEventQuery(latest.event());
-  return result == CUDA_SUCCESS && latest.question() && !events::settled(*latest.question()) ? CUDA_ERROR_NOT_READY : result;
+  return result == CUDA_SUCCESS && latest.question() && !events::settled(event, *latest.question()) ? CUDA_ERROR_NOT_READY : result;
 }
 
 bool names_one(const CUgraphNodeParams* params) {
