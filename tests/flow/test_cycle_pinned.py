@@ -20,6 +20,7 @@ pytestmark = pytest.mark.criu
 MIB = 1 << 20
 PROGRAM = Path(__file__).with_name("pinned.py")
 LARGE = 1040 * MIB
+MANY = 2500
 SIZES = [5 * MIB, 8 * MIB, 96 * MIB + 4096]
 USED = 8 * MIB + 2 * 4096
 """Bytes of the program's memory that are not zero, at least."""
@@ -80,6 +81,34 @@ while True:
     job = api.restore(image)
     walk_on(job, 2)
     assert set(output(job)) == {"07" * 8}
+
+
+def test_more_files_than_a_packet_has_room_for(home: Path) -> None:
+    """So many come together in jobs of several processes."""
+    hold = f"""
+import mmap, os, time
+kept = []
+for number in range({MANY}):
+    file = os.open(os.environ["TORPOR_PINNED"], os.O_TMPFILE | os.O_RDWR)
+    os.truncate(file, 4096)
+    memory = mmap.mmap(file, 4096)
+    memory[:4] = number.to_bytes(4, "big")
+    kept.append(memory)
+    os.close(file)
+os.closerange(3, 3 * {MANY})  # the copies that Python keeps
+while True:
+    print(all(memory[:4] == number.to_bytes(4, "big") for number, memory in enumerate(kept)), flush=True)
+    time.sleep(0.05)
+"""
+    del home
+    job = api.run([sys.executable, "-c", hold], name="pinned", gpu="sim")
+    for _time in range(2):
+        walk_on(job, 2)
+        image = job.checkpoint(tier="dram")
+        assert len(pinned.read_index(image.path)) == MANY
+        job = api.restore(image)
+    walk_on(job, 2)
+    assert set(output(job)) == {"True"}
 
 
 def test_in_a_store(home: Path, undisturbed: Reference) -> None:

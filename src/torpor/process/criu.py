@@ -178,8 +178,10 @@ class Dump:
             argv.append("--shell-job")
         for key in {key for key in (stdio or info.stdio).values() if key and key.startswith("tty[")}:
             argv += ["--external", key]
-        for key in external:
-            argv += ["--external", key]
+        # There may be thousands, for which no packet to the supervisor has room.
+        more = work / "dump.conf"
+        more.write_text("".join(f"external {key}\n" for key in external))
+        argv += ["--config", str(more)]
         self._written = os.open(work / "written", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._verdict = os.open(work / "verdict", os.O_RDWR | os.O_CLOEXEC)
         folder = os.open(images, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
