@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -62,6 +63,29 @@ def test_the_next_keeper_goes_on_where_one_was_killed(home: Path, store: Store, 
     api.restore(where)
     goes_on(job, counts(job)[-1])
     assert not writers(home)
+
+
+@pytest.mark.parametrize("place", ["store", "folder"])
+def test_what_has_gone_meanwhile_is_written_again(home: Path, store: Store, place: str) -> None:
+    """A keeper was killed before the image left the memory, and what it had written was removed."""
+    job = counter()
+    gate, there = home / "gate", home / "there"
+    pid = start_keeper(home, {"TORPOR_FAULT": f"leave memory=hang:{gate}"})
+    if place == "store":
+        store.begin_checkpoint(job)
+    else:
+        job.checkpoint(to=there, tier="dram")
+    stands(gate)
+    if place == "store":
+        (image,) = store.images()
+        image.remove()
+    else:
+        shutil.rmtree(there)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not writeback.orders())
+    nothing_is_left()
+    api.restore(f"count-1@{store.url}" if place == "store" else str(there))
+    goes_on(job, counts(job)[-1])
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,20 @@ class Writeback:
         self._thread = threading.Thread(target=self._run, name="write back", daemon=True)
 
     def start(self) -> None:
-        """Take up what is to be written, whoever left it; what had failed before this keeper is tried at once."""
+        """Take up what is to be written, whoever left it; what had failed before this keeper is tried at once.
+
+        What was written before it may have been so long ago: a writer looks whether it is still there.
+        """
         for order in self._mine():
             image = Path(order.image)
             course = writeback.course_of(image)
-            if course is not None and course.phase == "failed":
+            if course is None:
+                continue
+            if course.phase == "failed":
                 course.again = 0.0
+                writeback.save_course(image, course)
+            elif course.phase == "written" and is_image(image):
+                course.phase = "waiting"
                 writeback.save_course(image, course)
         self._thread.start()
 
