@@ -74,7 +74,6 @@ struct Allocation {
   PrivateMemory memory;          // linear, pooled, managed, host
 
   std::shared_ptr<Block> block;  // mapped and opened only
-  uint64_t block_offset = 0;
   std::map<std::pair<int, int>, CUmemAccess_flags> access;  // by location type and id
 
   bool on_device() const {

@@ -33,7 +33,7 @@ int protection(const Allocation& mapping) {
 
 void map_pages(const Allocation& mapping) {
   void* at = mmap(pointer(mapping.base), mapping.reach(), protection(mapping), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                  mapping.block->fd(), static_cast<off_t>(mapping.block_offset));
+                  mapping.block->fd(), 0);
   require(at != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
   madvise(at, mapping.reach(), MADV_DONTFORK);
 }
@@ -114,7 +114,6 @@ void VirtualMemory::map(AddressMap& memory, uint64_t base, uint64_t size, uint64
   mapping->device = block->device;
   mapping->buffer_id = next_buffer_id();
   mapping->block = std::move(block);
-  mapping->block_offset = offset;
   map_pages(*mapping);
   memory.add(std::move(mapping));
 }

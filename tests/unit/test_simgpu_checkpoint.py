@@ -97,9 +97,9 @@ def test_contents_addresses_and_handles_survive(start: Start, keeper: Keeper) ->
     job.start_up()
     mapped, linear = Mapping(job, 8 * MIB, HINT), job.allocate(3 * MIB)
     loose = job.number("cuMemCreate", out(8), 2 * MIB, given(struct.pack("<iiiiQQ", 1, 1, 1, 0, 0, 0)), 0)
-    second_view = job.number("cuMemAddressReserve", out(8), 2 * MIB, 0, 0, 0)
-    job.ok("cuMemMap", second_view, 2 * MIB, 2 * MIB, mapped.handle, 0)
-    job.ok("cuMemSetAccess", second_view, 2 * MIB, access(0), 1)
+    second_view = job.number("cuMemAddressReserve", out(8), 8 * MIB, 0, 0, 0)
+    job.ok("cuMemMap", second_view, 8 * MIB, 0, mapped.handle, 0)
+    job.ok("cuMemSetAccess", second_view, 8 * MIB, access(0), 1)
     stream = job.number("cuStreamCreate", out(8), 0)
     data = os.urandom(5000)
     for address in (mapped.address + 3 * MIB, linear + MIB):
@@ -109,10 +109,10 @@ def test_contents_addresses_and_handles_survive(start: Start, keeper: Keeper) ->
         assert keeper.program.free_memory() == 16 * GIB
         keeper.bring_back(job.pid)
         assert job.read(mapped.address + 3 * MIB, 5000) == data
-        assert job.read(second_view + MIB, 5000) == data
+        assert job.read(second_view + 3 * MIB, 5000) == data
         assert job.read(linear + MIB, 5000) == data
         assert job.read(linear, 10) == bytes(10)
-    job.write(second_view, b"one block still")
+    job.write(second_view + 2 * MIB, b"one block still")
     assert job.read(mapped.address + 2 * MIB, 15) == b"one block still"
     assert keeper.program.free_memory() == 16 * GIB - (8 + 4 + 2) * MIB
     job.ok("cuStreamSynchronize", stream)

@@ -67,28 +67,28 @@ def test_granularity(start: Start) -> None:
     assert program.status("cuMemCreate", out(8), BLOCK, properties(handle_types=8), 0) == NOT_SUPPORTED
 
 
-def test_parts_and_several_mappings_of_one_block(start: Start) -> None:
+def test_several_mappings_of_one_block_and_none_of_a_part(start: Start) -> None:
     program = start()
     program.start_up()
     handle = create(program, 3 * BLOCK)
     base = reserve(program, 8 * BLOCK, HINT)
-    whole, part = base, base + 4 * BLOCK
-    program.ok("cuMemMap", whole, 3 * BLOCK, 0, handle, 0)
-    program.ok("cuMemMap", part, BLOCK, 2 * BLOCK, handle, 0)
-    program.ok("cuMemSetAccess", whole, 3 * BLOCK, access(0), 1)
-    program.ok("cuMemSetAccess", part, BLOCK, access(0), 1)
+    whole, again = base, base + 4 * BLOCK
+    for address in (whole, again):
+        program.ok("cuMemMap", address, 3 * BLOCK, 0, handle, 0)
+        program.ok("cuMemSetAccess", address, 3 * BLOCK, access(0), 1)
     program.write(whole + 2 * BLOCK + 100, b"seen twice")
-    assert program.read(part + 100, 10) == b"seen twice"
-    for address, size, offset in (
-        (whole + BLOCK, BLOCK, 0),  # something is there
-        (base + 7 * BLOCK, 2 * BLOCK, 0),  # leaves the reservation
-        (base + 6 * BLOCK, 2 * BLOCK, 2 * BLOCK),  # leaves the block
-        (base + 6 * BLOCK + 4096, BLOCK, 0),
+    assert program.read(again + 2 * BLOCK + 100, 10) == b"seen twice"
+    for size, offset in ((1, 0), (2, 0), (4, 0), (1, 1), (2, 1), (3, 1)):  # as driver 580 answers on an H200
+        assert program.status("cuMemMap", whole, size * BLOCK, offset * BLOCK, handle, 0) == NOT_SUPPORTED
+    for address in (
+        whole + BLOCK,  # something is there
+        base + 7 * BLOCK,  # leaves the reservation
+        base + 3 * BLOCK + 4096,
     ):
-        assert program.status("cuMemMap", address, size, offset, handle, 0) == INVALID_VALUE
+        assert program.status("cuMemMap", address, 3 * BLOCK, 0, handle, 0) == INVALID_VALUE
     assert program.status("cuMemUnmap", whole, BLOCK) == INVALID_VALUE  # only whole mappings
     program.ok("cuMemUnmap", whole, 3 * BLOCK)
-    assert program.read(part + 100, 10) == b"seen twice"
+    assert program.read(again + 2 * BLOCK + 100, 10) == b"seen twice"
     assert program.status("cuMemcpyDtoH_v2", out(1), whole, 1) == INVALID_VALUE
 
 
