@@ -9,6 +9,7 @@ The keeper's side is `torpor.keeper.writeback`.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -142,6 +143,7 @@ def give(image: Path, target: Target, backend: Backend) -> None:
     paths.make_private(folder())
     course_file(image).unlink(missing_ok=True)
     save(Order(image=str(image), target=target, home=paths.home_mark(), backend=backend))
+    save_course(image, Course(place=target.place))
 
 
 def save(order: Order) -> None:
@@ -149,7 +151,16 @@ def save(order: Order) -> None:
 
 
 def save_course(image: Path, course: Course) -> None:
-    records.write_atomically(course_file(image), msgspec.json.encode(course))
+    """Where the memory is full, too: then, of all times, images must leave it."""
+    file, data = course_file(image), msgspec.json.encode(course)
+    try:
+        records.write_atomically(file, data)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or not file.exists():
+            raise
+        # Into the page that it has had from the start. Spaces after JSON say nothing.
+        with file.open("r+b", buffering=0) as out:
+            out.write(data.ljust(file.stat().st_size))
 
 
 def order_of(image: Path) -> Order | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, eventually, keeper_of, start_keeper
+from tests.conftest import Cli, end_everything, eventually, keeper_of, start_keeper
 from tests.flow.test_durable import counter, counts, goes_on, nothing_is_left, stands, store, writers
 from torpor import api, errors, paths, writeback
 from torpor.records import JobState
@@ -149,6 +149,44 @@ def test_a_full_disk_keeps_it_in_memory_until_there_is_room(torpor: Cli, home: P
     assert torpor.json("flush", "count-1")["flushed"][0]["place"] == f"count-1@{small.url}"
     nothing_is_left()
     api.restore(small.image("count-1"))
+    goes_on(job, counts(job)[-1])
+
+
+@pytest.fixture
+def little_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """TORPOR_DRAM on a file system of 512 MiB."""
+    place = home / "memory"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "torpor-test", place], check=True)
+    monkeypatch.setenv("TORPOR_DRAM", str(place))
+    yield place
+    end_everything(home)
+    subprocess.run(["umount", place], check=True)
+
+
+def fill(file: Path) -> None:
+    with pytest.raises(OSError, match="No space"), file.open("wb", buffering=0) as out:
+        while True:
+            out.write(bytes(4096))
+
+
+@pytest.mark.parametrize("fault", ["", "write chunks@2=fail:5"])
+def test_a_full_memory_is_left(torpor: Cli, home: Path, little_memory: Path, store: Store, fault: str) -> None:
+    gate = home / "gate"
+    start_keeper(home, {"TORPOR_FAULT": f"write back=hang:{gate};{fault}".rstrip(";")})
+    job = counter()
+    image = store.begin_checkpoint(job)
+    stands(gate)
+    fill(little_memory / "others")
+    gate.touch()
+    if fault:
+        with pytest.raises(errors.StepFailed, match="Input/output error"):
+            image.flush()
+        start_keeper(home)  # which tries at once
+    assert torpor.json("flush", "count-1")["flushed"][0]["place"] == f"count-1@{store.url}"
+    (little_memory / "others").unlink()
+    nothing_is_left()
+    api.restore(store.image("count-1"))
     goes_on(job, counts(job)[-1])
 
 

@@ -58,17 +58,10 @@ class Writeback:
 
         What was written before it may have been so long ago: a writer looks whether it is still there.
         """
-        for order in self._mine():
-            image = Path(order.image)
-            course = writeback.course_of(image)
-            if course is None:
-                continue
-            if course.phase == "failed":
-                course.again = 0.0
-                writeback.save_course(image, course)
-            elif course.phase == "written" and is_image(image):
-                course.phase = "waiting"
-                writeback.save_course(image, course)
+        try:
+            self._take_up()
+        except OSError:  # it is no reason not to serve
+            log.exception("write back")
         self._thread.start()
 
     def stop(self) -> None:
@@ -111,7 +104,7 @@ class Writeback:
         tries = course.tries
         with self._changed:
             if order is not None and course.phase == "failed" and self._image != image:
-                if env is not None:
+                if env is not None and env != order.target.env:
                     order.target.env = env
                     writeback.save(order)
                 course = Course(place=course.place, tries=tries, proof=course.proof, put=course.put)
@@ -150,6 +143,19 @@ class Writeback:
         finally:
             with self._changed:
                 self._given_up.discard(image)
+
+    def _take_up(self) -> None:
+        for order in self._mine():
+            image = Path(order.image)
+            course = writeback.course_of(image)
+            if course is None:
+                continue
+            if course.phase == "failed":
+                course.again = 0.0
+                writeback.save_course(image, course)
+            elif course.phase == "written" and is_image(image):
+                course.phase = "waiting"
+                writeback.save_course(image, course)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -214,10 +220,12 @@ class Writeback:
             after.phase, after.error, after.tries = "failed", error.to_dict(), course.tries + 1
         finally:
             with self._changed:
-                if after is not None and not self._stopping and image not in self._given_up:
-                    self._note(image, after)
-                self._image = self._writer = None
-                self._changed.notify_all()
+                try:
+                    if after is not None and not self._stopping and image not in self._given_up:
+                        self._note(image, after)
+                finally:
+                    self._image = self._writer = None
+                    self._changed.notify_all()
 
     def _note(self, image: Path, course: Course) -> None:
         """What became of a try."""
