@@ -96,6 +96,22 @@ def test_without_a_place_all_is_the_drivers(request: pytest.FixtureRequest, kind
     running.ok("cuMemFreeHost", address)
 
 
+def test_a_limit_on_files_is_none_on_memory(program: Program) -> None:
+    program.start_up()
+    program.execute(
+        f"""
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores, and other programs are killed by
+resource.setrlimit(resource.RLIMIT_FSIZE, ({6 * MIB}, resource.RLIM_INFINITY))
+"""
+    )
+    assert in_a_file(program, allocate(program, 6 * MIB))
+    address = allocate(program, 8 * MIB)
+    assert not in_a_file(program, address)
+    program.fill(address, 8 * MIB, 7)
+    program.ok("cuMemFreeHost", address)
+
+
 @pytest.mark.parametrize("flags", [0, PORTABLE, PORTABLE | DEVICEMAP])
 def test_answers_are_those_of_driver_memory(program: Program, driver_only: Program, flags: int) -> None:
     size = 5 * MIB

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -33,6 +34,12 @@ bool is_own_tmpfs(const char* path) {
          ::stat((std::string(path) + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
 }
 
+// A program may be limited in the files that it writes, and is killed for one that is longer. That is not said of its memory.
+bool may_have_file(std::uint64_t length) {
+  rlimit most{};
+  return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && length <= most.rlim_cur;
+}
+
 // Addresses for `size` bytes, which nothing else can take meanwhile.
 void* reserve(std::uint64_t size) {
   const std::uint64_t room = size + kHugePage;
@@ -54,7 +61,7 @@ bool place_usable() {
 
 void* map_file(std::uint64_t size) {
   const std::uint64_t length = rounded(size);
-  if (length < size) return nullptr;
+  if (length < size || !may_have_file(length)) return nullptr;
   const Descriptor file(::open(place(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   // The length first: the file system chooses huge pages by it. All of the memory now, as whoever touches a page that
   // the file system has no room for is killed.
