@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -63,6 +64,28 @@ def test_dump_kill_restore(job: Supervised, world: World, images: Path) -> None:
     assert steps == list(range(1, len(steps) + 1))
     printed = [line for line in (job.log + woken.log).splitlines() if line.startswith("step")]
     assert printed == [f"step {n}" for n in range(1, len(printed) + 1)]
+
+
+def test_a_limit_on_files_is_the_programs_alone(world: World, images: Path) -> None:
+    """CRIU writes files that are longer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        job = world().python(
+            "import resource, time\n"
+            "kept = bytes(range(256)) * (1 << 14)\n"
+            "while True:\n"
+            "    print(resource.getrlimit(resource.RLIMIT_FSIZE)[0], flush=True)\n"
+            "    time.sleep(0.02)\n"
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    eventually(lambda: job.log)
+    info = job.dump(images)
+    woken = world("woken")
+    woken.restore(images, info.stdio)
+    eventually(lambda: woken.log)
+    assert set((job.log + woken.log).split()) == {str(1 << 20)}
 
 
 def test_streams_after_a_restore(job: Supervised, world: World, images: Path) -> None:

@@ -30,18 +30,19 @@ def program(
     env: Mapping[str, str],
     cwd: str,
     stdio: Sequence[int],
-    files: tuple[int, int],
+    limits: Mapping[int, tuple[int, int]],
     umask: int,
     terminal: bool = False,
 ) -> int:
     """Start the job's root in a session of its own and return its pid. Raises ExecFailed, OSError.
 
-    `stdio` are the three descriptors it gets, `files` its limits of open files (the supervisor raised its own). With
+    `stdio` are the three descriptors it gets, `limits` those that the supervisor raised for itself. With
     `terminal` one of the three is a terminal, which becomes the session's.
     """
 
     def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+        for limit, values in limits.items():
+            resource.setrlimit(limit, values)
         os.umask(umask)
         if terminal:
             fcntl.ioctl(next(fd for fd in range(3) if os.isatty(fd)), termios.TIOCSCTTY, 0)

@@ -51,7 +51,7 @@ class Supervisor:
         self.criu: CriuRun | None = None
         self._report = report
         self._umask = umask
-        self._files = _raise_file_limit()
+        self._limits = _raise_limits()
         self._closing = False
         self._childless = False
         self._root_status: int | None = None
@@ -75,7 +75,7 @@ class Supervisor:
         stdio = [ends[name] for name in ("stdin", "stdout", "stderr")]
         try:
             pid = spawn.program(
-                spec["argv"], spec["env"], spec["cwd"], stdio, self._files, self._umask, bool(spec["terminal"])
+                spec["argv"], spec["env"], spec["cwd"], stdio, self._limits, self._umask, bool(spec["terminal"])
             )
         except spawn.ExecFailed as error:
             self._fail("exec", error.message, exit_code=error.exit_code)
@@ -298,16 +298,21 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _raise_file_limit() -> tuple[int, int]:
-    """Room for the descriptors of blocks that are away; returns the limits as they were, which are the job's."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+def _raise_limits() -> dict[int, tuple[int, int]]:
+    """Room for the descriptors of blocks that are away, and for CRIU's files: one that is too long would be its death.
+
+    Returns the limits as they were, which are the job's.
+    """
     with open("/proc/sys/fs/nr_open", encoding="ascii") as file:  # noqa: PTH123
         most = int(file.read())
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return soft, hard
+    before = {}
+    for limit, room in ((resource.RLIMIT_NOFILE, most), (resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)):
+        _soft, hard = before[limit] = resource.getrlimit(limit)
+        try:
+            resource.setrlimit(limit, (room, room))
+        except (OSError, ValueError):
+            resource.setrlimit(limit, (hard, hard))
+    return before
 
 
 def main(spec_fd: int, report: int) -> None:
