@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from tests.conftest import Cli, end_everything, eventually, keeper_of, start_keeper
 from tests.flow.test_durable import counter, counts, goes_on, nothing_is_left, stands, store, writers
 from torpor import api, errors, paths, writeback
+from torpor.keeper.writeback import AGAIN_MOST
 from torpor.records import JobState
 from torpor.store_handle import Store
 
@@ -145,6 +147,11 @@ def test_a_full_disk_keeps_it_in_memory_until_there_is_room(torpor: Cli, home: P
     course = image.course
     assert course is not None
     assert (course.phase, course.tries) == ("failed", 2)
+    course.tries = 2000  # as after some months
+    writeback.save_course(image.path, course)
+    with pytest.raises(errors.NoSpace):
+        image.flush()
+    eventually(lambda: (found := image.course) is not None and found.again > time.time() + AGAIN_MOST / 2)
     subprocess.run(["mount", "-o", "remount,size=1g", home / "small"], check=True)
     assert torpor.json("flush", "count-1")["flushed"][0]["place"] == f"count-1@{small.url}"
     nothing_is_left()

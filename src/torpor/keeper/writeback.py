@@ -230,7 +230,7 @@ class Writeback:
     def _note(self, image: Path, course: Course) -> None:
         """What became of a try."""
         if course.phase == "failed":
-            course.again = time.time() + min(AGAIN_SECONDS * 2 ** (course.tries - 1), AGAIN_MOST)
+            course.again = time.time() + min(AGAIN_SECONDS * 2.0 ** min(course.tries - 1, 60), AGAIN_MOST)
             log.warning("%s is not written to %s: %s", image, course.place, (course.error or {}).get("message"))
         else:
             log.info("%s is written to %s", image, course.place)
