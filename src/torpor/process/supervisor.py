@@ -35,6 +35,7 @@ FIRST_JOB_PID = 300
 """The kernel hands out no pid below 300 again once it has wrapped around, so these stay free for CRIU."""
 
 _TERM_GRACE = 5.0  # seconds between asking the job to end and ending it
+_END_GRACE = 5.0  # seconds for processes that were killed to be gone
 
 
 class Supervisor:
@@ -55,6 +56,7 @@ class Supervisor:
         self._closing = False
         self._childless = False
         self._root_status: int | None = None
+        self._killed = False  # whether a process other than the root was, before the job ran
         self._checkpointed = False
         self._signals = signal_events([signal.SIGCHLD, signal.SIGTERM, signal.SIGINT])
         self.loop.watch(self._signals, READ, lambda _events: self._on_signals())
@@ -131,29 +133,38 @@ class Supervisor:
         self._alive(pid)
 
     def _restored(self, run: CriuRun) -> None:
-        if (run.status != 0 and not self._came_back()) or self.root is None:
+        if self.root is None or run.status is None or (run.status != 0 and not self._came_to_its_end(run.status)):
             self._fail("criu", f"criu restore ended with status {run.status}", output=run.output)
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         self._set_last_pid(max([FIRST_JOB_PID - 1, int(self.spec["restore"].get("last_pid") or 0), *pids]))
         self._alive(self.root)
 
-    def _came_back(self) -> bool:
-        """Whether the job has gone on and ended, with exit code 0, so soon that CRIU had not let go of all its threads.
+    def _came_to_its_end(self, criu_status: int) -> bool:
+        """Whether the job has gone on and ended, the root with exit code 0, so soon that CRIU had not let go of all.
 
-        CRIU fails then. What it cannot restore it kills, and what fails to come back does not end with 0.
+        CRIU fails then, and kills whatever there is, the root first: one that ended with 0 was not killed, nor was who
+        ended before it. Whom it left behind is our child by now. That must have ended too, and not by CRIU's hand: it
+        would have gone on. A CRIU that was killed itself may have left anything.
         """
-        for _time in range(50):
-            if self._root_status is not None or self.root is None:
-                break
+        limit = time.monotonic() + _END_GRACE
+        while criu_status > 0 and not self._killed and self._root_status in (None, 0):
             try:
-                pid, status = os.waitpid(self.root, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                break
+                return self._root_status == 0
             if pid != 0:
-                self._root_status = status
+                self._note_end(pid, status)
+            elif time.monotonic() > limit:
+                break
             else:
                 time.sleep(0.01)
-        return self._root_status == 0
+        return False
+
+    def _note_end(self, pid: int, status: int) -> None:
+        if pid == self.root:
+            self._root_status = status
+        elif self.state == "starting" and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            self._killed = True
 
     def _alive(self, root: int) -> None:
         self.root = root
@@ -223,11 +234,11 @@ class Supervisor:
                 self._checkpointed = run.dumped_and_killed
                 if self._root_status is not None and self.end is None and self.state != "starting":
                     self._root_ended(self._root_status, checkpointed=run.dumped_and_killed)
-            elif pid == self.root:
-                self._root_status = status
-                # While CRIU runs it may be CRIU that killed the job: its exit status tells.
-                if self.criu is None and self.state != "starting":
-                    self._root_ended(status)
+                continue
+            self._note_end(pid, status)
+            # While CRIU runs it may be CRIU that killed the job: its exit status tells.
+            if pid == self.root and self.criu is None and self.state != "starting":
+                self._root_ended(status)
 
     def _root_ended(self, status: int, checkpointed: bool = False) -> None:
         code = os.waitstatus_to_exitcode(status)
