@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import PATIENCE, REPOSITORY, Cli, eventually
+from tests.conftest import PATIENCE, REPOSITORY, Cli, eventually, start_keeper
 from torpor.errors import AWAY, UsageError, WrongState
 
 LEAVING = REPOSITORY / "tests" / "flow" / "leaving.py"
@@ -186,6 +187,31 @@ def test_a_job_that_ends_while_it_is_woken(torpor: Cli, tmp_path: Path, code: in
         return
     told = failed.stderr.decode()
     assert "ended by itself with exit code 3" in told or "CRIU says" in told  # which had not let go of it
+    leave.unlink()
+    torpor("restore", "leaving-1")
+    assert states(torpor) == {"leaving": "running"}
+
+
+def test_a_root_that_ends_while_its_child_lacks_its_memory(torpor: Cli, home: Path, tmp_path: Path) -> None:
+    """The exit code 0 of one process says nothing of the others: they would stand still for good."""
+    gate, leave = tmp_path / "gate", tmp_path / "leave"
+    script = f"{sys.executable} {LEAVING} {tmp_path}/never & until [ -e {leave} ]; do sleep 0.01; done"
+    torpor("run", "-d", "--name", "leaving", "--", "sh", "-c", script)
+    eventually(lambda: b"ready" in torpor("logs", "leaving").stdout)
+    torpor("checkpoint", "leaving")
+    start_keeper(home, {"TORPOR_FAULT": f"find processes@1=hang:{gate}"})
+    leave.touch()
+
+    def meanwhile() -> None:
+        eventually(Path(f"{gate}.reached").exists)
+        eventually((home / "jobs" / "leaving" / "exit.json").exists)
+        gate.touch()
+
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    told = torpor("restore", "leaving-1", check=WrongState.code).stderr.decode()
+    thread.join()
+    assert "ended by itself with exit code 0, but not its process" in told
     leave.unlink()
     torpor("restore", "leaving-1")
     assert states(torpor) == {"leaving": "running"}

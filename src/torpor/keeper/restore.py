@@ -21,7 +21,7 @@ from torpor.keeper.moves import CopyIn
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import to_return
-from torpor.process import criu, shm, traits
+from torpor.process import criu, shm, traits, tree
 from torpor.process.client import SupervisorClient
 from torpor.records import JobRecord, JobState, Unfinished
 
@@ -31,7 +31,7 @@ ASIDE = ".asleep-"
 """In the name of a sleeping job's folder that has made room for its restore."""
 
 _EXIT_SECONDS = 5.0
-"""How long a supervisor may take to write down how its job ended."""
+"""How long a supervisor may take to write down how its job ended, and what is left of the job to end too."""
 
 
 def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
@@ -107,16 +107,21 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
 def _ended_well(record: JobRecord, error: TorporError) -> records.ExitRecord:
     """How the job ended that came back and, before all its memory had, came to its own end without an error.
 
-    It is as if that had been a moment later. What ended otherwise, or has not ended, is `error`.
+    It is as if that had been a moment later. What ended otherwise, or has not ended, is `error`; so is one of which a
+    process lives on: it may be among those that lack their memory.
     """
     ended = None if isinstance(error, Cancelled) else _ended_by_itself(record)
     if ended is None:
         raise error
-    if ended.exit_code != 0:
+    left = _left_behind(record) if ended.exit_code == 0 else None
+    if ended.exit_code != 0 or left is not None:
         how = f"ended by itself with exit code {ended.exit_code}"
+        if left is not None:
+            how += f", but not its process {left.inner} ({left.comm})"
         if ended.signal is not None:
             how = f"was killed by {signal.Signals(ended.signal).name}"
         error.message += f"; the job came back and {how}"
+        error.hint = "the image is as it was: restore it again"
         error.args = (error.message,)
         error.details["exit_code"], error.details["signal"] = ended.exit_code, ended.signal
         raise error
@@ -133,6 +138,21 @@ def _ended_by_itself(record: JobRecord) -> records.ExitRecord | None:
                 return None
         time.sleep(0.02)
     return ended
+
+
+def _left_behind(record: JobRecord) -> tree.Process | None:
+    """A process of the job that stays though the root has ended."""
+    assert record.supervisor_pid is not None
+    assert record.root is not None
+    limit = time.monotonic() + _EXIT_SECONDS
+    while True:
+        found = tree.read(record.supervisor_pid, record.root)
+        living = [*found.processes, *found.strays]
+        if not living:
+            return None
+        if time.monotonic() > limit:
+            return living[0]
+        time.sleep(0.02)
 
 
 def _end(record: JobRecord) -> None:
