@@ -18,6 +18,9 @@ from tests.cases.streams import Arguments, check, context, device_memory, functi
 Check = Callable[[], Any]
 
 LIBC = ctypes.CDLL(None, use_errno=True)
+LOCKED = ctypes.PyDLL(None)
+"""Called with the interpreter's lock held, so that a child made by a bare `clone` has it: where another thread took it
+meanwhile, the child would wait for a thread that it lacks."""
 
 
 def _reaped(pid: int) -> int:
@@ -52,9 +55,9 @@ def vfork_exec() -> int:
 
 def raw_clone() -> int:
     """The system call itself: no fork handler runs."""
-    pid = LIBC.syscall(56, 17, 0, 0, 0, 0)
+    pid = LOCKED.syscall(56, 17, 0, 0, 0, 0)
     if pid == 0:
-        LIBC.syscall(231, 7)
+        LOCKED.syscall(231, 7)
     return _reaped(pid)
 
 
