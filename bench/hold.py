@@ -1,11 +1,12 @@
 """Holds memory of one kind, filled with a pattern, and checks it in every turn: the job of bench/pools.py.
 
-    python bench/hold.py KIND GIB      KIND: alloc, default-pool, own-pool, mapped, pinned
+    python bench/hold.py KIND GIB      KIND: alloc, default-pool, own-pool, mapped, pinned, registered
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
 import time
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from cuda.bindings import driver
 
 PIECE = 256 << 20
+KEPT: list[mmap.mmap] = []
 
 
 def check(result: tuple[Any, ...]) -> Any:
@@ -52,6 +54,15 @@ def _mapped() -> int:
     return address
 
 
+def _registered() -> int:
+    """Memory of the program's own that it registers: private, as `malloc` gives it."""
+    area = mmap.mmap(-1, PIECE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    check(driver.cuMemHostRegister(address, PIECE, 0))
+    KEPT.append(area)
+    return address
+
+
 def pieces(kind: str, count: int) -> list[int]:
     """Device addresses of `count` pieces of that kind."""
     if kind == "alloc":
@@ -60,6 +71,8 @@ def pieces(kind: str, count: int) -> list[int]:
         return [_mapped() for _ in range(count)]
     if kind == "pinned":
         return [int(check(driver.cuMemHostAlloc(PIECE, 0))) for _ in range(count)]
+    if kind == "registered":
+        return [_registered() for _ in range(count)]
     pool = check(driver.cuDeviceGetDefaultMemPool(0)) if kind == "default-pool" else _own_pool()
     return [_from_pool(pool) for _ in range(count)]
 
