@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import shutil
@@ -44,21 +45,21 @@ def files() -> Iterator[list[PinnedFile]]:
         os.posix_fallocate(descriptor, 0, size)
         for at, data in parts.items():
             os.pwrite(descriptor, data, at)
-        made.append(PinnedFile(f"file[1:{number}]", size, 0o600, descriptor))
+        made.append(PinnedFile(f"file[1:{number}]", size, 0o600, Path(f"/proc/self/fd/{descriptor}")))
     yield made
     for file in made:
-        os.close(file.descriptor)
+        os.close(int(file.path.name))
 
 
 def save(files: list[PinnedFile], image: Path, *, hashed: bool = True, in_place: bool = False) -> PinnedOut:
-    out = PinnedOut(files, image, hashed=hashed, in_place=in_place)
-    out.start()
+    out = PinnedOut(image, hashed=hashed, in_place=in_place)
+    out.start(files)
     out.finish()
     return out
 
 
 def contents(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    return Path(f"/proc/self/fd/{descriptor}").read_bytes()
 
 
 def descriptors() -> set[str]:
@@ -72,14 +73,13 @@ def test_supervisor_and_keeper_mean_the_same_place() -> None:
 @pytest.mark.parametrize("hashed", [True, False])
 def test_what_comes_back_is_what_went(tmp_path: Path, files: list[PinnedFile], hashed: bool) -> None:
     out = save(files, tmp_path, hashed=hashed)
-    assert out.keys == [file.key for file in files]
     assert out.size == sum(file.size for file in files)
     assert len(out.entries) == 4
     assert all((entry.hash is not None) == hashed for entry in out.entries.values())
     check_hashes(tmp_path, out.entries.values())
     made = pinned_fill.make(pinned.to_make(tmp_path))
     for file in files:
-        assert contents(made[file.key]) == contents(file.descriptor)
+        assert contents(made[file.key]) == file.path.read_bytes()
         assert stat.S_IMODE(os.fstat(made[file.key]).st_mode) == 0o600
         os.close(made[file.key])
 
@@ -101,15 +101,35 @@ def test_in_place_nothing_moves(tmp_path: Path, files: list[PinnedFile]) -> None
     for number, file in enumerate(files):
         link = tmp_path / "pinned" / f"{number:04d}"
         assert link.is_symlink()
-        assert link.read_bytes() == contents(file.descriptor)
+        assert link.read_bytes() == file.path.read_bytes()
 
 
 def test_without_such_memory_nothing_is_written(tmp_path: Path) -> None:
     save([], tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert pinned.to_make(tmp_path) == []
-    with pinned.opened([os.getpid(), 1 << 22]) as found:  # the second is no process
-        assert found == []
+    assert pinned.find([os.getpid(), 1 << 22]) == []  # the second is no process
+
+
+def test_one_that_is_let_go_of_hides_no_other(files: list[PinnedFile], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the list of mappings and at one of them."""
+    maps = [mmap.mmap(int(file.path.name), file.size) for file in files]
+    device, mount = os.fstat(int(files[0].path.name)).st_dev, "7"
+    monkeypatch.setattr(pinned, "_mount", lambda _pid: (int(mount), f"{os.major(device):02x}:{os.minor(device):02x}"))
+    whole = {file.key for file in pinned.find([os.getpid()])}
+    assert len(whole) >= len(files)
+    look, gone = Path.stat, []
+
+    def stat_but_first(path: Path, **options: bool) -> os.stat_result:
+        if not gone:
+            gone.append(path)
+            raise FileNotFoundError(path)
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat_but_first)
+    assert len(whole) - 1 == len({file.key for file in pinned.find([os.getpid()])})
+    for one in maps:
+        one.close()
 
 
 def test_a_piece_that_is_gone_leaves_nothing_open(tmp_path: Path, files: list[PinnedFile]) -> None:
@@ -122,16 +142,16 @@ def test_a_piece_that_is_gone_leaves_nothing_open(tmp_path: Path, files: list[Pi
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, files: list[PinnedFile]) -> None:
-    out = PinnedOut(files, tmp_path / "missing", hashed=True, in_place=False)
-    out.start()
+    out = PinnedOut(tmp_path / "missing", hashed=True, in_place=False)
+    out.start(files)
     with pytest.raises(FileNotFoundError):
         out.finish()
     out.stop()
 
 
 def test_stopping_waits_until_all_is_at_rest(tmp_path: Path, files: list[PinnedFile]) -> None:
-    out = PinnedOut(files, tmp_path, hashed=True, in_place=False)
-    out.start()
+    out = PinnedOut(tmp_path, hashed=True, in_place=False)
+    out.start(files)
     out.stop()
     shutil.rmtree(tmp_path / "pinned", ignore_errors=True)
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,6 @@ afterwards, differs.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,15 +90,12 @@ class Saving:
         self, image: ImageWriter, data: Bytes, dump: Dump, workers: PageWorkers, undo: Rollback, report: Report
     ) -> Manifest:
         """Everything up to and with the commit. CRIU holds the job still when this returns, and waits for a verdict."""
-        with ExitStack() as stack:
-            with step("find pinned memory"):
-                files = stack.enter_context(pinned.opened(process.host_pid for process in self.job.processes))
-            hashed, in_place = image.tier != "dram", self.deposit is not None
-            out = PinnedOut(files, image.partial, hashed=hashed, in_place=in_place)
-            try:
-                return self._write(image, data, dump, out, workers, undo, report)
-            finally:
-                out.stop()
+        hashed, in_place = image.tier != "dram", self.deposit is not None
+        out = PinnedOut(image.partial, hashed=hashed, in_place=in_place)
+        try:
+            return self._write(image, data, dump, out, workers, undo, report)
+        finally:
+            out.stop()
 
     def _write(
         self,
@@ -114,13 +110,14 @@ class Saving:
         job = self.job
         with PageSearch(image.cpu, workers) as pages:
             with report.phase("criu dump"), step("criu dump"):
+                known = {file.key for file in pinned.find(process.host_pid for process in job.processes)}
                 own_terminal.name(job.tree, {key for key in job.info.stdio.values() if key})
                 dump.start(
                     image.cpu,
                     leave_running=self.leave_running,
                     stdio=job.info.stdio,
                     foreign_session=job.record.adopted is not None,
-                    external=out.keys,
+                    external=known,
                 )
                 undo.push("criu", lambda: _roll_back(dump))
                 pages.begin()
@@ -128,7 +125,8 @@ class Saving:
                 dump.wait_written(DUMP_SECONDS)
                 jobs.refuse_newcomers(self.host, job)
                 _complete(job, image)
-                out.start()
+                now = pinned.find(process.pid for process in jobs.processes_now(job).processes)
+                out.start([file for file in now if file.key in known])
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
             with report.phase("drop zero pages"), step("drop zero pages"):
                 zero_pages.drop(pages)

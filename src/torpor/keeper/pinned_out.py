@@ -29,10 +29,10 @@ Piece = tuple[str, PinnedFile, int, int]
 
 class PinnedOut:
     """The bytes of a job's pinned files, on their way into the folder of an image. `entries` grows as pieces are
-    complete; with `in_place` nothing moves, and the image's files only lead to the job's.
+    complete; with `in_place` nothing moves, and the image's files only lead to the job's, as long as it stands still.
     """
 
-    def __init__(self, files: Sequence[PinnedFile], image: Path, *, hashed: bool, in_place: bool) -> None:
+    def __init__(self, image: Path, *, hashed: bool, in_place: bool) -> None:
         self.entries: dict[str, FileEntry] = {}
         self._image = image
         self._hashed = hashed
@@ -42,23 +42,18 @@ class PinnedOut:
         self._future: Future[None] | None = None
         self._saved: list[Saved] = []
         self._pieces: list[Piece] = []
-        for file in files:
-            cut = list(self._cut(file))
-            self._saved.append(Saved(file.key, file.size, file.mode, [(Path(path).name, n) for path, _, _, n in cut]))
-            self._pieces += cut
-
-    @property
-    def keys(self) -> list[str]:
-        """What CRIU calls the files."""
-        return [file.key for file in self._saved]
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self._saved)
 
-    def start(self) -> None:
+    def start(self, files: Sequence[PinnedFile]) -> None:
         """Once the job stands still."""
+        for file in files:
+            cut = list(self._cut(file))
+            self._saved.append(Saved(file.key, file.size, file.mode, [(Path(path).name, n) for path, _, _, n in cut]))
+            self._pieces += cut
         self._future = background("pinned out", self._run)
 
     def finish(self) -> None:
@@ -79,7 +74,7 @@ class PinnedOut:
         pinned.write_index(self._image, self._saved)
         if self._in_place:
             for path, file, _at, _length in self._pieces:
-                (self._image / path).symlink_to(f"/proc/self/fd/{file.descriptor}")
+                (self._image / path).symlink_to(file.path)
             return
         threads = min(_THREADS, len(os.sched_getaffinity(0)))
         with ThreadPoolExecutor(threads, "pinned-out") as workers:
@@ -94,7 +89,11 @@ class PinnedOut:
         if self._stopping.is_set():
             return
         path, file, at, length = piece
-        address = hostmem.map_shared(file.descriptor, length, at)
+        descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            address = hostmem.map_shared(descriptor, length, at)
+        finally:
+            os.close(descriptor)
         try:
             hostmem.populate_read(address, length)
             _write(self._image / path, address, length, direct=self._hashed)

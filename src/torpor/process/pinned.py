@@ -7,9 +7,8 @@ restore `--inherit-fd`), so it writes none of their bytes: those are files of th
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,12 +23,16 @@ _INDEX = "index.json"
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """A file of a live job: CRIU's key, its size in bytes and its mode, and a descriptor for reading."""
+    """A file of a live job: CRIU's key, its size in bytes and its mode, and a path that leads to it.
+
+    The path is that of a mapping, so it is good while the job stands still. No descriptor is kept: there may be more
+    files than anybody may have open.
+    """
 
     key: str
     size: int
     mode: int
-    descriptor: int
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -42,23 +45,16 @@ class Saved:
     pieces: list[tuple[str, int]]
 
 
-@contextmanager
-def opened(pids: Iterable[int]) -> Iterator[list[PinnedFile]]:
+def find(pids: Iterable[int]) -> list[PinnedFile]:
     """The files that processes (pids of the host) of a job have mapped, each once.
 
     The processes may go on meanwhile, as long as they neither allocate nor free. Raises OSError.
     """
     found: dict[str, PinnedFile] = {}
-    try:
-        for pid in pids:
-            try:
-                _look(pid, found)
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended, or let go of one
-        yield list(found.values())
-    finally:
-        for file in found.values():
-            os.close(file.descriptor)
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            _look(pid, found)
+    return list(found.values())
 
 
 def write_index(image: Path, files: Iterable[Saved]) -> None:
@@ -116,9 +112,10 @@ def _look(pid: int, found: dict[str, PinnedFile]) -> None:
         if where != device or key in found:
             continue
         start, stop = (int(part, 16) for part in addresses.split("-"))
-        descriptor = os.open(f"/proc/{pid}/map_files/{start:x}-{stop:x}", os.O_RDWR | os.O_CLOEXEC)
-        status = os.fstat(descriptor)
-        found[key] = PinnedFile(key, status.st_size, status.st_mode & 0o7777, descriptor)
+        path = Path(f"/proc/{pid}/map_files/{start:x}-{stop:x}")
+        with suppress(FileNotFoundError):  # it has let go of this one
+            status = path.stat()
+            found[key] = PinnedFile(key, status.st_size, status.st_mode & 0o7777, path)
 
 
 def _mount(pid: int) -> tuple[int, str] | None:
