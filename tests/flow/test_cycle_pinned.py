@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import eventually, start_keeper
 from tests.flow.walking import Reference, finish, output, paced, walk_on
 from torpor import api
-from torpor.errors import ImageDamaged, NoSpace, TorporError
+from torpor.errors import ImageDamaged, NoRights, NoSpace, TorporError
 from torpor.process import pinned, tree
 from torpor.records import JobState
 
@@ -21,6 +21,7 @@ MIB = 1 << 20
 PROGRAM = Path(__file__).with_name("pinned.py")
 LARGE = 1040 * MIB
 MANY = 2500
+FEW_DESCRIPTORS = ("prlimit", "--nofile=1024:1024", "setpriv", "--bounding-set", "-sys_resource")
 SIZES = [5 * MIB, 8 * MIB, 96 * MIB + 4096]
 USED = 8 * MIB + 2 * 4096
 """Bytes of the program's memory that are not zero, at least."""
@@ -84,7 +85,7 @@ while True:
 
 
 def test_more_files_than_a_packet_has_room_for(home: Path) -> None:
-    """So many come together in jobs of several processes."""
+    """So many come together in jobs of several processes. They may be more than a keeper may have open."""
     hold = f"""
 import mmap, os, time
 kept = []
@@ -100,12 +101,16 @@ while True:
     print(all(memory[:4] == number.to_bytes(4, "big") for number, memory in enumerate(kept)), flush=True)
     time.sleep(0.05)
 """
-    del home
     job = api.run([sys.executable, "-c", hold], name="pinned", gpu="sim")
-    for _time in range(2):
+    for prefix in (FEW_DESCRIPTORS, ()):
+        start_keeper(home, prefix=prefix)
         walk_on(job, 2)
         image = job.checkpoint(tier="dram")
         assert len(pinned.read_index(image.path)) == MANY
+        if prefix:
+            with pytest.raises(NoRights, match=f"in {MANY} files, .* no more than 1024 open"):
+                api.restore(image)
+            start_keeper(home)
         job = api.restore(image)
     walk_on(job, 2)
     assert set(output(job)) == {"True"}

@@ -13,6 +13,7 @@ from torpor import paths
 from torpor.keeper import fault
 from torpor.keeper.server import Server
 from torpor.keeper.watch import Watch
+from torpor.process import limits
 
 
 def main() -> int:
@@ -26,8 +27,7 @@ def main() -> int:
         stream=sys.stderr,
     )
     # A descriptor per block of a job, and one per segment.
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    limits.lift(resource.RLIMIT_NOFILE, limits.most_descriptors())
     paths.make_private(paths.home())
     paths.make_private(paths.keeper_dir())
     lock = os.open(paths.keeper_dir() / f"{backend}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

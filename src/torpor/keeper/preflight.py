@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from torpor import paths, writeback
 from torpor.errors import ImageMismatch, NoRights, NoSpace, Refused, UsageError
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import CudaProcess, OpenJob
-from torpor.process import addresses, probe, refusals
+from torpor.process import addresses, pinned, probe, refusals
 from torpor.process.client import Info
 from torpor.writeback import Target
 
 CONTEXT_BYTES = 600 << 20
 """Host memory that the vendor's checkpoint of one otherwise empty context takes (measured: docs/design/keeper.md)."""
+
+_DESCRIPTORS = 256
+"""Those that supervisor and CRIU have open beside the job's pinned memory."""
 
 _UNSAVABLE = {
     "managed": (
@@ -102,6 +106,22 @@ def check_addresses(image: Path) -> None:
             f"a socket of the job is bound to {one.address} (port {one.port}), an address that this host does not have",
             hint="restore on a host that has it, or let the program listen on all addresses",
             details={"address": one.address, "port": one.port},
+        )
+
+
+def check_descriptors(image: Path) -> None:
+    """NoRights when those that a restore of this image has open at once are more than this keeper may have.
+
+    The supervisor that it starts may have as many; CRIU takes all files of pinned memory from there. The image's files
+    must have been verified.
+    """
+    files, (_soft, most) = len(pinned.read_index(image)), resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files + _DESCRIPTORS > most:
+        raise NoRights(
+            f"the job's pinned host memory is in {files} files, and the keeper may have no more than {most} open",
+            hint="raise the limit (`ulimit -Hn`, RLIMIT_NOFILE) of the keeper and start it again, or start it with "
+            "CAP_SYS_RESOURCE",
+            details={"files": files, "limit": most},
         )
 
 

@@ -54,6 +54,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
             source.prepare(report)
             with step("verify"):
                 preflight.check_addresses(image)
+                preflight.check_descriptors(image)
             if source.checked_before:
                 # Nothing of the job may start before every hash is known to be right.
                 with report.phase("wait for hashes"):

@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 
-from torpor.process import mounts, spawn, wire
+from torpor.process import limits, mounts, spawn, wire
 from torpor.process.criu_run import CriuRun
 from torpor.process.loop import READ, Loop, signal_events
 from torpor.process.requests import Requests
@@ -314,16 +314,8 @@ def _raise_limits() -> dict[int, tuple[int, int]]:
 
     Returns the limits as they were, which are the job's.
     """
-    with open("/proc/sys/fs/nr_open", encoding="ascii") as file:  # noqa: PTH123
-        most = int(file.read())
-    before = {}
-    for limit, room in ((resource.RLIMIT_NOFILE, most), (resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)):
-        _soft, hard = before[limit] = resource.getrlimit(limit)
-        try:
-            resource.setrlimit(limit, (room, room))
-        except (OSError, ValueError):
-            resource.setrlimit(limit, (hard, hard))
-    return before
+    wanted = {resource.RLIMIT_NOFILE: limits.most_descriptors(), resource.RLIMIT_FSIZE: resource.RLIM_INFINITY}
+    return {limit: limits.lift(limit, room) for limit, room in wanted.items()}
 
 
 def main(spec_fd: int, report: int) -> None:
