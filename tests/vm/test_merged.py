@@ -1,4 +1,4 @@
-"""Launches that repeat are launched as graphs: bytes and statuses of a native run, whatever becomes of the graphs."""
+"""Work that repeats is launched as graphs: bytes and statuses of a native run, whatever becomes of the graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.native.arena.harness import environment
 from tests.vm.test_deferred import buffers, natively, quickly, run, step, steps, thread, words
 from tests.vm.world import BUFFERS
 
-kinds = st.tuples(st.integers(0, 3), buffers, st.integers(1, 2)).map(list)
+kinds = st.tuples(st.integers(0, 8), buffers, st.integers(1, 2)).map(list)
 MOST = 200  # calls that fit into the queue besides the one that keeps the driver
 
 
@@ -68,6 +68,14 @@ CHAIN = [[0, 1, 1], [1, 1, 1], [2, 1, 1], [0, 1, 2], [1, 1, 1], [0, 1, 1], [2, 1
 ROUNDS = [[0, "hand", 1, 1], [0, "rounds", CHAIN, 20, 7, False], [0, "read", 1]]
 
 
+MOVES = [[0, 1, 1], [3, 1, 1], [4, 0, 1], [4, 1, 2], [0, 2, 1], [5, 1, 1], [6, 2, 2], [8, 0, 1], [4, 2, 1], [1, 0, 1]]
+"""What fills and copies takes or gives to what comes before and after it."""
+
+
+def moving(kind: list[list[int]], rounds: int = 20) -> list[Any]:
+    return [0, "rounds", kind, rounds, 7, False]
+
+
 @pytest.mark.parametrize("stream", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_a_chain_of_ten_is_merged(tmp_path: Path, stream: int) -> None:
     counts = compare(tmp_path, [[[0, "hand", 1, stream], *ROUNDS[1:]] * 3])
@@ -82,6 +90,30 @@ def test_a_chain_is_merged_without_haste(tmp_path: Path) -> None:
     assert 0 < counts["merged"] < 3 * 20 * len(CHAIN) - 80
 
 
+@pytest.mark.parametrize("kind", [MOVES, [[4, 0, 1]], [[5, 1, 1]], [[6, 1, 1]], [[3, 1, 1]]], ids=str)
+def test_fills_and_copies_are_merged(tmp_path: Path, kind: list[list[int]]) -> None:
+    """Also where each reads what the one before it has written."""
+    counts = compare(tmp_path, [[moving(kind), moving(kind), [0, "read", 0]]])
+    assert counts["merged"] >= 20 * len(kind)
+    assert counts["merged"] >= counts["merged_graphs"] * 4
+    assert counts["fallbacks"] == 0
+
+
+def test_a_copy_onto_itself_is_not_merged(tmp_path: Path) -> None:
+    assert compare(tmp_path, [[moving([[7, 0, 1]]), moving([[7, 0, 1]])]])["merged"] == 0
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_copy_of_other_memory_is_told_to_the_driver(tmp_path: Path, renewed: bool) -> None:
+    """A graph may know more of memory than its address."""
+    renew = [[0, "renew_memory", 0]] if renewed else []
+    copies = [[4, 0, 1]]
+    program = [moving(copies), *renew, moving(copies)]
+    counts = compare(tmp_path, [program], "always-full", "cuGraphExecMemcpyNodeSetParams@1+=fail:1")
+    assert counts["merged"] > 0
+    assert (counts["fallbacks"] > 0) == renewed
+
+
 def test_nothing_is_merged_unless_asked_for(tmp_path: Path) -> None:
     assert compare(tmp_path, [ROUNDS], "always")["merged"] == 0
 
@@ -93,12 +125,22 @@ REFUSED = (
     "cuGraphExecKernelNodeSetParams@1+=fail:1",
     "cuThreadExchangeStreamCaptureMode@1+=fail:1",
 )
+MOVES_REFUSED = ("cuGraphAddMemsetNode@1+=fail:1", "cuGraphExecMemcpyNodeSetParams@3=fail:1")
+MOVES_OFTEN_REFUSED = ("cuGraphAddMemcpyNode@2=fail:1", "cuGraphExecMemsetNodeSetParams@2=fail:1")
 REFUSALS = [*OFTEN_REFUSED, *(pytest.param(fault, marks=pytest.mark.full) for fault in REFUSED)]
 
 
 @pytest.mark.parametrize("fault", REFUSALS)
 def test_a_refused_graph_loses_and_doubles_nothing(tmp_path: Path, fault: str) -> None:
     counts = compare(tmp_path, [[ROUNDS[0], *ROUNDS[1:] * 3]], "always-full", fault)
+    assert counts["fallbacks"] > 0
+
+
+@pytest.mark.parametrize(
+    "fault", [*MOVES_REFUSED, *(pytest.param(fault, marks=pytest.mark.full) for fault in MOVES_OFTEN_REFUSED)]
+)
+def test_refused_fills_and_copies_are_neither_lost_nor_doubled(tmp_path: Path, fault: str) -> None:
+    counts = compare(tmp_path, [[moving(MOVES), moving(MOVES)]], "always-full", fault)
     assert counts["fallbacks"] > 0
 
 

@@ -15,6 +15,7 @@ from tests.conformance import gpu
 
 BUFFERS, STREAMS, WORDS = 3, 3, 2048
 PLACES = 8  # in pinned memory
+SLOTS, SLOT = 256, 64  # behind them, and their bytes
 HUGE = 8000  # words of a parameter
 NAMES = ("mix", "wide", "huge", "none", "clusters", "stray", "shared")
 
@@ -80,7 +81,7 @@ class World:
         self.blocking = [True] + [index % 2 == 0 for index in range(1, STREAMS)]
         self.buffers = [int(gpu.call("cuMemAlloc", WORDS * 4)) for _ in range(BUFFERS)]
         self.owner = [0] * BUFFERS
-        self.pinned = int(gpu.call("cuMemHostAlloc", PLACES * WORDS * 4, 0))
+        self.pinned = int(gpu.call("cuMemHostAlloc", PLACES * WORDS * 4 + SLOTS * SLOT, 0))
         self.turn = 0
         self.scratch = int(gpu.call("cuMemAlloc", 64))
         gpu.call("cuMemsetD16Async", self.scratch, 0, 8, 0)
@@ -220,22 +221,36 @@ class World:
         return result
 
     def rounds(self, kinds: list[list[int]], times: int, seed: int, apart: bool) -> list[str]:
-        """The same launches again and again, which the driver gets at once."""
+        """The same work again and again, which the driver gets at once."""
         gpu.call("cuCtxSynchronize")
+        slots = self.pinned + PLACES * WORDS * 4
+        ctypes.memset(slots, 0, SLOTS * SLOT)
+        free = iter(range(slots, slots + SLOTS * SLOT, SLOT))
+
+        def one(kind: int, buffer: int, shape: int, value: int, turn: int) -> str:
+            stream, memory = self.streams[self.owner[buffer]], self.buffers[buffer]
+            match kind:
+                case 0:
+                    return self.mix(buffer, shape, 32 * shape, value | 1, turn % 200, value << 20)
+                case 1:
+                    return self.wide(buffer, value % 256)
+                case 2:
+                    return self.none(self.owner[buffer])
+                case 3:
+                    return self.fill(buffer, value % 100, 3, value)
+                case 4:
+                    return self.copy((buffer + 1) % BUFFERS, buffer, 40 * shape)
+                case 5:
+                    ctypes.memset(slot := next(free), value % 251, SLOT)
+                    return gpu.status("cuMemcpyHtoDAsync", memory + value % 100, slot, SLOT // shape, stream)
+                case 6:
+                    return gpu.status("cuMemcpyDtoHAsync", next(free), memory + value % 100, SLOT // shape, stream)
+                case 7:  # onto itself, by a little
+                    return gpu.status("cuMemcpyDtoDAsync", memory + 4 * shape, memory, 64, stream)
+            return self.fill_bytes(buffer, value % 100, 7, value % 255)
 
         def round_(turn: int) -> list[str]:
-            said = []
-            for index, (kind, buffer, shape) in enumerate(kinds):
-                value = (seed + turn * 977 * (index % 3)) % 2**32
-                said.append(
-                    self.mix(buffer, shape, 32 * shape, value | 1, turn % 200, value << 20)
-                    if kind == 0
-                    else self.wide(buffer, value % 256)
-                    if kind == 1
-                    else self.none(self.owner[buffer])
-                    if kind == 2
-                    else self.fill(buffer, shape, 3, value)
-                )
+            said = [one(*kind, (seed + turn * 977 * (index % 3)) % 2**32, turn) for index, kind in enumerate(kinds)]
             if apart:
                 said.append(gpu.status("cuEventRecord", self.events[1], self.streams[1]))
             return said
@@ -244,7 +259,16 @@ class World:
         self.held.hold(self.scratch)
         said = [each for turn in range(1, times) for each in round_(turn)]
         self.held.release()
-        return [*first, *sorted(set(said))]
+        gpu.call("cuCtxSynchronize")
+        return [*first, *sorted(set(said)), hashlib.blake2b(ctypes.string_at(slots, SLOTS * SLOT)).hexdigest()]
+
+    def renew_memory(self, buffer: int) -> str:
+        """Another allocation, which comes to lie where the old one was; the buffer's graph is not to be launched."""
+        before = self.buffers[buffer]
+        result = gpu.status("cuMemFree", before)
+        self.buffers[buffer] = int(gpu.call("cuMemAlloc", WORDS * 4))
+        gpu.call("cuMemsetD32", self.buffers[buffer], 13, WORDS)
+        return f"{result} {self.buffers[buffer] == before}"
 
     def hand(self, buffer: int, stream: int) -> list[str]:
         before, self.owner[buffer] = self.owner[buffer], stream

@@ -1,15 +1,18 @@
 #include "merged.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "../generated/real.h"
 #include "defer.h"
 #include "launch.h"
+#include "memory_work.h"
 
 namespace torpor::vm {
 namespace {
 
 constexpr std::uint32_t kMostBytes = 4096;  // of parameters that are kept for comparison
+constexpr std::uint64_t kMostMoved = 64 << 10;  // by a fill or a copy: with more the call is not what takes the time
 
 // A launch takes a library's kernel in place of a function; a node wants to know which it is.
 bool is_kernel(CUfunction function) {
@@ -23,18 +26,75 @@ bool has_priority(CUstream stream) {
   return real::cuStreamGetPriority(stream, &priority) != CUDA_SUCCESS || priority != 0;
 }
 
+// Bytes of what a fill repeats; 0 for anything else.
+std::uint32_t element_of(const Item& item) {
+  return item.run == fill_8 ? 1 : item.run == fill_16 ? 2 : item.run == fill_32 ? 4 : 0;
+}
+
+bool copies(const Item& item, Work& work) {
+  if (item.run == copy_within) return work = Work::copy_within, true;
+  if (item.run == copy_in) return work = Work::copy_in, true;
+  return item.run == copy_out && (work = Work::copy_out, true);
+}
+
+// What differs from one time to the next.
+std::span<const std::byte> values_of(const Item& item) {
+  if (item.run == launch) return {item.parameters, item.parameter_bytes};
+  return {item.arguments, element_of(item) != 0 ? sizeof(Fill) : sizeof(Copy)};
+}
+
+template <typename Arguments>
+Arguments as(const std::vector<std::byte>& values) {
+  Arguments arguments;
+  std::memcpy(&arguments, values.data(), sizeof arguments);
+  return arguments;
+}
+
+CUDA_MEMSET_NODE_PARAMS fill_of(const Step& step, const std::vector<std::byte>& values) {
+  const auto it = as<Fill>(values);
+  return {it.to, 0, static_cast<unsigned>(it.value), step.element, it.count, 1};
+}
+
+CUDA_MEMCPY3D copy_of(const Step& step, const std::vector<std::byte>& values) {
+  const auto it = as<Copy>(values);
+  CUDA_MEMCPY3D to{};
+  to.srcMemoryType = step.work == Work::copy_in ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  to.srcHost = step.work == Work::copy_in ? reinterpret_cast<const void*>(it.from) : nullptr;
+  to.srcDevice = step.work == Work::copy_in ? 0 : it.from;
+  to.dstMemoryType = step.work == Work::copy_out ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  to.dstHost = step.work == Work::copy_out ? reinterpret_cast<void*>(it.to) : nullptr;
+  to.dstDevice = step.work == Work::copy_out ? 0 : it.to;
+  to.WidthInBytes = it.bytes, to.Height = 1, to.Depth = 1;
+  return to;
+}
+
 }  // namespace
 
 bool step_of(const Item& item, Step& out) {
-  if (item.run != launch || item.parameter_bytes > kMostBytes) return false;
-  const auto it = arguments_of<Launch>(item);
-  if (it.attribute_count != 0) return false;
-  out = {item.context, it.stream, it.function, it.grid, it.block, it.shared_bytes,
-         static_cast<std::uint32_t>(item.parameter_bytes)};
-  return true;
+  out = {};
+  out.context = item.context;
+  if (item.run == launch) {
+    const auto it = arguments_of<Launch>(item);
+    out.stream = it.stream, out.function = it.function, out.grid = it.grid, out.block = it.block;
+    out.shared_bytes = it.shared_bytes;
+    out.parameter_bytes = static_cast<std::uint32_t>(item.parameter_bytes);
+    return item.parameter_bytes <= kMostBytes && it.attribute_count == 0;
+  }
+  if ((out.element = element_of(item)) != 0) {
+    const auto it = arguments_of<Fill>(item);
+    out.work = Work::fill, out.stream = it.stream, out.bytes = it.count * out.element;
+  } else if (copies(item, out.work)) {
+    const auto it = arguments_of<Copy>(item);
+    out.stream = it.stream, out.bytes = it.bytes;
+    // What comes of a copy onto itself is for the driver to say.
+    if (out.work == Work::copy_within && std::max(it.to, it.from) - std::min(it.to, it.from) < it.bytes) return false;
+  } else {
+    return false;
+  }
+  return out.bytes <= kMostMoved;
 }
 
-CUDA_KERNEL_NODE_PARAMS Merged::parameters_of(std::size_t step) {
+CUDA_KERNEL_NODE_PARAMS Merged::launch_of(std::size_t step) {
   const Step& from = steps_[step];
   CUDA_KERNEL_NODE_PARAMS to{};
   if (kernels_[step]) {
@@ -55,6 +115,36 @@ CUDA_KERNEL_NODE_PARAMS Merged::parameters_of(std::size_t step) {
   return to;
 }
 
+CUresult Merged::add(std::size_t step, CUgraphNode& node) {
+  const Step& what = steps_[step];
+  const CUgraphNode* const before = nodes_.empty() ? nullptr : &nodes_.back();
+  const std::size_t count = nodes_.empty() ? 0 : 1;
+  if (what.work == Work::launch) {
+    const CUDA_KERNEL_NODE_PARAMS parameters = launch_of(step);
+    return real::cuGraphAddKernelNode_v2(&node, graph_, before, count, &parameters);
+  }
+  if (what.work == Work::fill) {
+    const CUDA_MEMSET_NODE_PARAMS parameters = fill_of(what, values_[step]);
+    return real::cuGraphAddMemsetNode(&node, graph_, before, count, &parameters, what.context);
+  }
+  const CUDA_MEMCPY3D parameters = copy_of(what, values_[step]);
+  return real::cuGraphAddMemcpyNode(&node, graph_, before, count, &parameters, what.context);
+}
+
+CUresult Merged::set(std::size_t step) {
+  const Step& what = steps_[step];
+  if (what.work == Work::launch) {
+    const CUDA_KERNEL_NODE_PARAMS parameters = launch_of(step);
+    return real::cuGraphExecKernelNodeSetParams_v2(ready_, nodes_[step], &parameters);
+  }
+  if (what.work == Work::fill) {
+    const CUDA_MEMSET_NODE_PARAMS parameters = fill_of(what, values_[step]);
+    return real::cuGraphExecMemsetNodeSetParams(ready_, nodes_[step], &parameters, what.context);
+  }
+  const CUDA_MEMCPY3D parameters = copy_of(what, values_[step]);
+  return real::cuGraphExecMemcpyNodeSetParams(ready_, nodes_[step], &parameters, what.context);
+}
+
 // Another thread may just begin a capture, in which it forbids such calls to all threads that do not ask for them.
 bool Merged::build(const Items& items) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -65,16 +155,13 @@ bool Merged::build(const Items& items) {
 
 bool Merged::make(const Items& items) {
   if (has_priority(steps_.front().stream) || real::cuGraphCreate(&graph_, 0) != CUDA_SUCCESS) return false;
-  for (const Step& step : steps_) kernels_.push_back(is_kernel(step.function));
+  for (const Step& step : steps_) kernels_.push_back(step.work == Work::launch && is_kernel(step.function));
   values_.resize(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Item& item = items(static_cast<std::uint32_t>(i));
-    values_[i].assign(item.parameters, item.parameters + item.parameter_bytes);
-    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(i);
+    const auto values = values_of(items(static_cast<std::uint32_t>(i)));
+    values_[i].assign(values.begin(), values.end());
     CUgraphNode node = nullptr;
-    const CUresult result = real::cuGraphAddKernelNode_v2(&node, graph_, nodes_.empty() ? nullptr : &nodes_.back(),
-                                                          nodes_.empty() ? 0 : 1, &parameters);
-    if (result != CUDA_SUCCESS) return false;
+    if (add(i, node) != CUDA_SUCCESS) return false;
     nodes_.push_back(node);
   }
   CUgraphExec ready = nullptr;
@@ -85,11 +172,10 @@ bool Merged::make(const Items& items) {
 
 bool Merged::update(const Items& items) {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Item& item = items(static_cast<std::uint32_t>(i));
-    if (std::memcmp(values_[i].data(), item.parameters, item.parameter_bytes) == 0) continue;
-    std::memcpy(values_[i].data(), item.parameters, item.parameter_bytes);
-    const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(i);
-    if (real::cuGraphExecKernelNodeSetParams_v2(ready_, nodes_[i], &parameters) != CUDA_SUCCESS) return false;
+    const auto values = values_of(items(static_cast<std::uint32_t>(i)));
+    if (std::ranges::equal(values_[i], values)) continue;
+    std::ranges::copy(values, values_[i].begin());
+    if (set(i) != CUDA_SUCCESS) return false;
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace torpor::vm {
 // Item `i` of those that wait in the queue.
 using Items = std::function<Item&(std::uint32_t i)>;
 
-// The step that an item is, or null: not a launch, or one that cannot be merged.
+// Whether an item is a step, and which: not what cannot be merged.
 bool step_of(const Item& item, Step& out);
 
 class Merged {
@@ -46,11 +47,13 @@ class Merged {
 
  private:
   bool make(const Items& items);
-  CUDA_KERNEL_NODE_PARAMS parameters_of(std::size_t step);
+  CUresult add(std::size_t step, CUgraphNode& node);
+  CUresult set(std::size_t step);
+  CUDA_KERNEL_NODE_PARAMS launch_of(std::size_t step);
 
   std::vector<Step> steps_;
   std::vector<CUgraphNode> nodes_;
-  std::vector<std::vector<std::byte>> values_;  // of the parameters, as the graph has them
+  std::vector<std::vector<std::byte>> values_;  // of the parameters, or the arguments, as the graph has them
   CUgraph graph_ = nullptr;
   CUgraphExec ready_ = nullptr;
   std::vector<bool> kernels_;  // which functions are kernels of a library

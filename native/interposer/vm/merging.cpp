@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -30,10 +31,11 @@ struct Merger {
   Recogniser recogniser{merges_at_once() ? std::size_t{2} : 4, merges_at_once() ? std::size_t{4} : 16};
   std::vector<std::unique_ptr<Merged>> known;
   std::uint64_t looks = 0;
-  std::uint64_t alone_ns = 0;  // what a launch by itself takes, smoothed
+  std::array<std::uint64_t, kWorks> alone_ns{};  // what each kind of step takes by itself, smoothed
 
   void learn(std::vector<Step> steps);
   Merged* match(const Items& items, std::uint32_t waiting);
+  std::uint64_t apart_ns(const Merged& merged) const;
 };
 
 // Made by the submitter and never destroyed: it may go on while the process exits.
@@ -74,6 +76,13 @@ Merged* Merger::match(const Items& items, std::uint32_t waiting) {
   return best;
 }
 
+// What its steps would take by themselves.
+std::uint64_t Merger::apart_ns(const Merged& merged) const {
+  std::uint64_t sum = 0;
+  for (const Step& step : merged.steps()) sum += alone_ns[static_cast<std::size_t>(step.work)];
+  return sum;
+}
+
 }  // namespace
 
 std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
@@ -94,7 +103,7 @@ std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
     fallbacks.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  const std::uint64_t taken = nanoseconds() - start, alone = self->alone_ns * found->size();
+  const std::uint64_t taken = nanoseconds() - start, alone = self->apart_ns(*found);
   if (!fresh) {
     ++found->launches;
     found->launching_ns += taken;
@@ -121,7 +130,8 @@ void submitted(const Item& item, std::uint64_t took) try {
     self->learn(self->recogniser.note_other());
     return;
   }
-  self->alone_ns = self->alone_ns == 0 ? took : (15 * self->alone_ns + took) / 16;
+  std::uint64_t& alone = self->alone_ns[static_cast<std::size_t>(step.work)];
+  alone = alone == 0 ? took : (15 * alone + took) / 16;
   self->learn(self->recogniser.note(step));
 } catch (...) {
   give_up();

@@ -22,10 +22,10 @@ void forget();
 void give_up();
 
 struct Counts {
-  std::uint64_t merged = 0;     // launches that went into graphs
+  std::uint64_t merged = 0;     // calls that went into graphs
   std::uint64_t graphs = 0;     // launches of such graphs
   std::uint64_t fallbacks = 0;  // sequences that the driver did not take as graphs
-  std::uint64_t saved_ns = 0;   // of the submitter's time, against launches by themselves
+  std::uint64_t saved_ns = 0;   // of the submitter's time, against calls by themselves
 };
 Counts counts();
 

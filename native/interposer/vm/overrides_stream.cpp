@@ -6,43 +6,25 @@
 #include "../generated/hooks.h"
 #include "defer.h"
 #include "forget.h"
+#include "memory_work.h"
 #include "pinned.h"
 #include "recordings.h"
 
 namespace torpor::vm {
 namespace {
 
-struct HostCopy {
-  CUdeviceptr device;
-  void* host;
-  std::uint64_t bytes;
-  CUstream stream;
-};
-
 struct GraphLaunch {
   CUgraphExec graph;
   CUstream stream;
 };
 
-struct Fill {
-  CUdeviceptr to;
-  std::uint64_t count;
-  CUstream stream;
-  std::uint32_t value;
-};
-
-struct Copy {
-  CUdeviceptr to, from;
-  std::uint64_t bytes;
-  CUstream stream;
-};
-
-// All of it lies in one living allocation of this context: the driver will take it.
-bool is_ours(CUdeviceptr address, std::uint64_t bytes, CUcontext context) {
+// The number of the one living allocation of this context in which all of it lies: the driver will take it. Null for none.
+std::uint64_t ours(CUdeviceptr address, std::uint64_t bytes, CUcontext context) {
   arena::Arena* const arena = arena::Arena::get();
   const auto allocation = arena != nullptr && bytes != 0 ? arena->find(address) : std::nullopt;
-  return allocation && allocation->context == context && bytes <= allocation->size &&
-         address - allocation->address <= allocation->size - bytes;
+  const bool whole = allocation && allocation->context == context && bytes <= allocation->size &&
+                     address - allocation->address <= allocation->size - bytes;
+  return whole ? allocation->id : 0;
 }
 
 // Memory that a graph allocated must be free when it is launched again, so one good launch says nothing about the next.
@@ -58,62 +40,90 @@ bool graphs_allocate() {
   });
 }
 
-// Defers work on memory of the program's. `ours` says whether the driver would take it in that context.
-template <typename Arguments, typename Ours, typename Straight>
-CUresult defer_on_memory(CUresult (*call)(Item&), const Arguments& arguments, Ours ours, Straight straight) noexcept {
+// Defers work on memory of the program's. `known` says whether the driver would take it in that context, and notes in the
+// arguments which memory it is.
+template <typename Arguments, typename Known, typename Straight>
+CUresult defer_on_memory(CUresult (*call)(Item&), Arguments arguments, Known known, Straight straight) noexcept {
   return arena::guarded([&] {
     Key key;
     key.call = Call::memory;  // what is left to prove is the stream
     const auto context = deferrable(arguments.stream);
-    if (!context || !ours(*context)) return go_straight(straight);
+    if (!context || !known(*context, arguments)) return go_straight(straight);
     return defer_proven(key, arguments.stream, call, arguments, straight);
   });
 }
 
 template <typename Value, CUresult (*Real)(CUdeviceptr, Value, std::size_t, CUstream)>
-CUresult fill(CUdeviceptr to, Value value, std::size_t count, CUstream stream) {
+CUresult fill(CUresult (*call)(Item&), CUdeviceptr to, Value value, std::size_t count, CUstream stream) {
   const auto straight = [&] { return Real(to, value, count, stream); };
   if (!willing()) return go_straight(straight);
-  const auto call = [](Item& item) {
-    const auto it = arguments_of<Fill>(item);
-    return Real(it.to, static_cast<Value>(it.value), it.count, it.stream);
-  };
   std::uint64_t bytes = 0;
   const bool sized = !__builtin_mul_overflow(count, sizeof(Value), &bytes) && to % sizeof(Value) == 0;
-  return defer_on_memory(
-      call, Fill{to, count, stream, value}, [&](CUcontext context) { return sized && is_ours(to, bytes, context); }, straight);
+  const auto known = [&](CUcontext context, Fill& it) { return sized && (it.memory = ours(to, bytes, context)) != 0; };
+  return defer_on_memory(call, Fill{to, count, value, 0, stream}, known, straight);
 }
 
+std::uint64_t host(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
+
 }  // namespace
+
+CUresult fill_8(Item& item) {
+  const auto it = arguments_of<Fill>(item);
+  return real::cuMemsetD8Async(it.to, static_cast<unsigned char>(it.value), it.count, it.stream);
+}
+
+CUresult fill_16(Item& item) {
+  const auto it = arguments_of<Fill>(item);
+  return real::cuMemsetD16Async(it.to, static_cast<unsigned short>(it.value), it.count, it.stream);
+}
+
+CUresult fill_32(Item& item) {
+  const auto it = arguments_of<Fill>(item);
+  return real::cuMemsetD32Async(it.to, static_cast<unsigned>(it.value), it.count, it.stream);
+}
+
+CUresult copy_within(Item& item) {
+  const auto it = arguments_of<Copy>(item);
+  return real::cuMemcpyDtoDAsync_v2(it.to, it.from, it.bytes, it.stream);
+}
+
+CUresult copy_in(Item& item) {
+  const auto it = arguments_of<Copy>(item);
+  return real::cuMemcpyHtoDAsync_v2(it.to, reinterpret_cast<const void*>(it.from), it.bytes, it.stream);
+}
+
+CUresult copy_out(Item& item) {
+  const auto it = arguments_of<Copy>(item);
+  return real::cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(it.to), it.from, it.bytes, it.stream);
+}
+
 }  // namespace torpor::vm
 
 using namespace torpor::vm;
 namespace real = torpor::real;
 
 extern "C" CUresult torpor_hook_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
-  return fill<unsigned char, real::cuMemsetD8Async>(dstDevice, uc, N, hStream);
+  return fill<unsigned char, real::cuMemsetD8Async>(fill_8, dstDevice, uc, N, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
-  return fill<unsigned short, real::cuMemsetD16Async>(dstDevice, us, N, hStream);
+  return fill<unsigned short, real::cuMemsetD16Async>(fill_16, dstDevice, us, N, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
-  return fill<unsigned int, real::cuMemsetD32Async>(dstDevice, ui, N, hStream);
+  return fill<unsigned int, real::cuMemsetD32Async>(fill_32, dstDevice, ui, N, hStream);
 }
 
 extern "C" CUresult torpor_hook_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                                      CUstream hStream) {
   const auto straight = [&] { return real::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream); };
   if (!willing()) return go_straight(straight);
-  const auto call = [](Item& item) {
-    const auto it = arguments_of<Copy>(item);
-    return real::cuMemcpyDtoDAsync_v2(it.to, it.from, it.bytes, it.stream);
+  const auto known = [&](CUcontext context, Copy& it) {
+    it.to_memory = ours(dstDevice, ByteCount, context);
+    it.from_memory = ours(srcDevice, ByteCount, context);
+    return it.to_memory != 0 && it.from_memory != 0;
   };
-  const auto ours = [&](CUcontext context) {
-    return is_ours(dstDevice, ByteCount, context) && is_ours(srcDevice, ByteCount, context);
-  };
-  return defer_on_memory(call, Copy{dstDevice, srcDevice, ByteCount, hStream}, ours, straight);
+  return defer_on_memory(copy_within, Copy{dstDevice, srcDevice, ByteCount, 0, 0, hStream}, known, straight);
 }
 
 // The stream reads or writes pinned memory when it gets there, so later than the call natively, too.
@@ -121,28 +131,24 @@ extern "C" CUresult torpor_hook_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, cons
                                                      CUstream hStream) {
   const auto straight = [&] { return real::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream); };
   if (!willing()) return go_straight(straight);
-  const auto call = [](Item& item) {
-    const auto it = arguments_of<HostCopy>(item);
-    return real::cuMemcpyHtoDAsync_v2(it.device, it.host, it.bytes, it.stream);
+  const auto known = [&](CUcontext context, Copy& it) {
+    it.to_memory = ours(dstDevice, ByteCount, context);
+    it.from_memory = pinned::find(srcHost, ByteCount);
+    return it.to_memory != 0 && it.from_memory != 0;
   };
-  const auto ours = [&](CUcontext context) {
-    return pinned::contains(srcHost, ByteCount) && is_ours(dstDevice, ByteCount, context);
-  };
-  return defer_on_memory(call, HostCopy{dstDevice, const_cast<void*>(srcHost), ByteCount, hStream}, ours, straight);
+  return defer_on_memory(copy_in, Copy{dstDevice, host(srcHost), ByteCount, 0, 0, hStream}, known, straight);
 }
 
 extern "C" CUresult torpor_hook_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                                      CUstream hStream) {
   const auto straight = [&] { return real::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream); };
   if (!willing()) return go_straight(straight);
-  const auto call = [](Item& item) {
-    const auto it = arguments_of<HostCopy>(item);
-    return real::cuMemcpyDtoHAsync_v2(it.host, it.device, it.bytes, it.stream);
+  const auto known = [&](CUcontext context, Copy& it) {
+    it.to_memory = pinned::find(dstHost, ByteCount);
+    it.from_memory = ours(srcDevice, ByteCount, context);
+    return it.to_memory != 0 && it.from_memory != 0;
   };
-  const auto ours = [&](CUcontext context) {
-    return pinned::contains(dstHost, ByteCount) && is_ours(srcDevice, ByteCount, context);
-  };
-  return defer_on_memory(call, HostCopy{srcDevice, dstHost, ByteCount, hStream}, ours, straight);
+  return defer_on_memory(copy_out, Copy{host(dstHost), srcDevice, ByteCount, 0, 0, hStream}, known, straight);
 }
 
 extern "C" CUresult torpor_hook_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {

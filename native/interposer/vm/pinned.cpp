@@ -13,12 +13,14 @@ namespace {
 struct Range {
   std::size_t bytes;
   CUcontext context;
+  std::uint64_t id;
 };
 
 // Never destroyed: other threads may look while the process exits.
 struct Known {
   std::shared_mutex lock;
   std::map<std::uintptr_t, Range> ranges;
+  std::uint64_t last_id = 0;
 };
 
 Known& known() {
@@ -28,13 +30,13 @@ Known& known() {
 
 }  // namespace
 
-bool contains(const void* address, std::size_t bytes) {
+std::uint64_t find(const void* address, std::size_t bytes) {
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   const std::shared_lock hold(known().lock);
   auto after = known().ranges.upper_bound(start);
-  if (after == known().ranges.begin()) return false;
+  if (after == known().ranges.begin()) return 0;
   const auto& [base, range] = *--after;
-  return bytes <= range.bytes && start - base <= range.bytes - bytes;
+  return bytes <= range.bytes && start - base <= range.bytes - bytes ? range.id : 0;
 }
 
 void note(void* address, std::size_t bytes) noexcept {
@@ -43,7 +45,7 @@ void note(void* address, std::size_t bytes) noexcept {
   if (real::cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   try {
     const std::unique_lock hold(known().lock);
-    known().ranges[reinterpret_cast<std::uintptr_t>(address)] = {bytes, context};
+    known().ranges[reinterpret_cast<std::uintptr_t>(address)] = {bytes, context, ++known().last_id};
   } catch (...) {  // then it is not known
   }
 }

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "../../abi/cuda_driver.h"
 
 namespace torpor::vm::pinned {
 
-// Whether all of it lies in one allocation that is still there. Any thread.
-bool contains(const void* address, std::size_t bytes);
+// The number, never used twice, of the allocation that is still there and in which all of it lies; null for none. Any thread.
+std::uint64_t find(const void* address, std::size_t bytes);
 
 // It has been made in the current context, and is about to be freed: its addresses may be the program's own at once.
 void note(void* address, std::size_t bytes) noexcept;

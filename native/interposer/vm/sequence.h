@@ -1,4 +1,4 @@
-// Finds sequences of launches that repeat. The submitter's alone; knows nothing of the driver.
+// Finds sequences of calls that repeat. The submitter's alone; knows nothing of the driver.
 #pragma once
 
 #include <array>
@@ -10,14 +10,20 @@
 
 namespace torpor::vm {
 
-// A launch without the values of its parameters.
+enum class Work : std::uint32_t { launch, fill, copy_within, copy_in, copy_out };
+inline constexpr std::size_t kWorks = 5;
+
+// A launch without the values of its parameters; a fill or a copy without its addresses and its value.
 struct Step {
+  Work work = Work::launch;
   CUcontext context = nullptr;
   CUstream stream = nullptr;
   CUfunction function = nullptr;
   std::array<std::uint32_t, 3> grid{}, block{};
   std::uint32_t shared_bytes = 0;
   std::uint32_t parameter_bytes = 0;
+  std::uint32_t element = 0;  // bytes of what a fill repeats
+  std::uint64_t bytes = 0;    // that are filled or copied
 
   bool operator==(const Step&) const = default;
 };
@@ -29,7 +35,7 @@ class Recogniser {
   // `least` and `good`: how many steps a sequence has at least, and how many one has that repeats fewer over and over.
   Recogniser(std::size_t least, std::size_t good) : least_(least), good_(good) {}
 
-  // The program went on with a launch, or with something else. Returns a sequence of launches on one stream, next to each other,
+  // The program went on with a step, or with something else. Returns a sequence of steps on one stream, next to each other,
   // when it has been seen three times in a row; else nothing.
   std::vector<Step> note(const Step& step) { return note({step, true}); }
   std::vector<Step> note_other();
@@ -39,7 +45,7 @@ class Recogniser {
  private:
   struct Token {
     Step step;
-    bool launches = false;
+    bool is_step = false;
   };
   std::vector<Step> note(const Token& token);
   const Token& back(std::size_t by) const { return tokens_[(count_ - 1 - by) % tokens_.size()]; }

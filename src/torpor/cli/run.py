@@ -30,7 +30,7 @@ from torpor.process.namespace import CannotExec
     "--vm",
     type=click.Choice(["off", "answers", "defer", "full"]),
     default="off",
-    help="What is done with driver calls: known answers given; work handed in by another thread; launches merged, too.",
+    help="What is done with driver calls: known answers given; work handed in by another thread; what repeats merged.",
 )
 @click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the program.")
 @output.json_flag
