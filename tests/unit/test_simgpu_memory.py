@@ -15,7 +15,9 @@ from tests.native.simgpu.program import (
     MIB,
     NOT_FOUND,
     OUT_OF_MEMORY,
+    SUCCESS,
     Mapping,
+    Program,
     Start,
     given,
     out,
@@ -218,6 +220,48 @@ def test_random_copies_between_all_kinds(start: Start) -> None:
     program.ok("cuCtxSynchronize")
     for index, place in enumerate(places):
         assert program.read(place, size) == bytes(model[index])
+
+
+STREAM_ORDER, NON_BLOCKING, LEGACY, PER_THREAD = 1, 1, 1, 2
+RELAXED, CAPTURE_UNSUPPORTED = 2, 900
+BATCH = [(0, 512, 3), (100, 600, 5)]
+"""Where to and from in a memory, and how many bytes."""
+
+
+def batch(
+    program: Program, memory: int, stream: int, orders: list[tuple[int, int]], copies: list[tuple[int, int, int]]
+) -> int:
+    """The status of a batch whose copies have these orders of access, each from one of the copies on."""
+    to, source = ([memory + each[end] if each[2] else 0 for each in copies] for end in (0, 1))
+    columns = [given(struct.pack(f"<{len(copies)}Q", *each)) for each in (to, source, [each[2] for each in copies])]
+    attributes = b"".join(struct.pack("<iiiiiI", order, 0, 0, 0, 0, 0) for order, _ in orders)
+    starts = struct.pack(f"<{len(orders)}Q", *(first for _, first in orders))
+    counted = [*columns, len(copies), given(attributes), given(starts), len(orders)]
+    return program.status("cuMemcpyBatchAsync_v2", *counted, stream)
+
+
+def test_a_batch_of_copies(start: Start) -> None:
+    """What it takes, and what it says to the rest: no legacy stream, no capture, no copy of nothing."""
+    program = start()
+    program.start_up()
+    memory, stream = program.allocate(1024), program.number("cuStreamCreate", out(8), NON_BLOCKING)
+    program.write(memory + 512, bytes(range(256)) * 2)
+    right = [(STREAM_ORDER, 0)]
+    for lane in (stream, PER_THREAD):
+        program.ok("cuMemsetD8Async", memory, 0, 512, lane)
+        assert batch(program, memory, lane, right, BATCH) == SUCCESS
+        program.ok("cuCtxSynchronize")
+        assert program.read(memory, 3) + program.read(memory + 100, 6) == b"\0\1\2\x58\x59\x5a\x5b\x5c\0"
+    assert [batch(program, memory, lane, right, BATCH) for lane in (0, LEGACY)] == [INVALID_VALUE] * 2
+    assert batch(program, memory, stream, right, [*BATCH, (0, 0, 0)]) == INVALID_VALUE
+    assert batch(program, memory, stream, [(STREAM_ORDER, 0), (3, 1)], BATCH) == SUCCESS
+    wrong = [[(0, 0)], [(4, 0)], [(1, 1)], [(1, 0), (1, 0)], [(1, 0), (1, 2)], [(1, 0), (2, 1), (3, 2)], []]
+    assert [batch(program, memory, stream, orders, BATCH) for orders in wrong] == [INVALID_VALUE] * len(wrong)
+    program.ok("cuStreamBeginCapture_v2", stream, RELAXED)
+    assert batch(program, memory, stream, right, BATCH) == CAPTURE_UNSUPPORTED
+    program.ok("cuMemsetD8Async", memory, 0, 8, stream)
+    graph = program.number("cuStreamEndCapture", stream, out(8))
+    assert program.number("cuGraphGetNodes", graph, None, out(8)) == 1
 
 
 def test_host_memory(start: Start) -> None:

@@ -21,12 +21,32 @@ void copy_box(const Description* what, CUstream stream, DefaultStream zero, Retu
   copy(asked.to, asked.from, asked.extent, stream, zero, when);
 }
 
+// Whether each entry says how it is, from which copy on, in order.
+void check_attributes(const CUmemcpyAttributes* attributes, const size_t* indices, size_t attribute_count, size_t count) {
+  require(attributes != nullptr && indices != nullptr && attribute_count != 0 && attribute_count <= count);
+  for (size_t i = 0; i < attribute_count; ++i) {
+    const CUmemcpySrcAccessOrder order = attributes[i].srcAccessOrder;
+    require(order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+    require(i == 0 ? indices[0] == 0 : indices[i] > indices[i - 1]);
+    require(indices[i] < count);
+  }
+}
+
+// Neither the legacy stream nor a capture takes a batch; the capture goes on without it.
+void check_stream(CUstream handle, DefaultStream zero) {
+  const Section section;
+  const std::shared_ptr<Stream> stream = current_context()->stream(handle, zero);
+  require(stream != current_context()->stream(CU_STREAM_LEGACY, zero));
+  require(!stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
 void copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes, size_t count, CUstream stream,
                 DefaultStream zero, size_t* failed) {
   require(to != nullptr && from != nullptr && sizes != nullptr && count != 0);
-  require(stream != nullptr && stream != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_HANDLE);
+  check_stream(stream, zero);
   for (size_t i = 0; i < count; ++i) {
     if (failed != nullptr) *failed = i;
+    require(sizes[i] != 0);
     copy({to[i], 0, 0, Side::either}, {from[i], 0, 0, Side::either}, {sizes[i]}, stream, zero, Return::at_once);
   }
   if (failed != nullptr) *failed = SIZE_MAX;
@@ -66,7 +86,7 @@ SIM_STREAM_API(cuMemcpyBatchAsync, _ptsz, wait,
                (CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes* attributes,
                 size_t* indices, size_t attribute_count, size_t* failed, CUstream stream),
                (to, from, sizes, count, attributes, indices, attribute_count, failed, stream)) {
-  require(attributes != nullptr && indices != nullptr && attribute_count != 0 && attribute_count <= count);
+  check_attributes(attributes, indices, attribute_count, count);
   copy_batch(to, from, sizes, count, stream, zero, failed);
 }
 
@@ -74,6 +94,6 @@ SIM_STREAM_API(cuMemcpyBatchAsync_v2, _ptsz, wait,
                (CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes* attributes,
                 size_t* indices, size_t attribute_count, CUstream stream),
                (to, from, sizes, count, attributes, indices, attribute_count, stream)) {
-  require(attributes != nullptr && indices != nullptr && attribute_count != 0 && attribute_count <= count);
+  check_attributes(attributes, indices, attribute_count, count);
   copy_batch(to, from, sizes, count, stream, zero, nullptr);
 }
