@@ -110,6 +110,7 @@ def test_status_tells_the_machine(keeper: KeeperClient) -> None:
         ("resume", {"job": "nobody"}, errors.NotFound),
         ("restore", {"image": "/nowhere"}, errors.NotFound),
         ("discard", {"image": "/nowhere"}, errors.NotFound),
+        ("warm", {"bytes": 1 << 50}, errors.NoSpace),
     ],
 )
 def test_what_it_cannot_do_is_an_error_of_ours(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torpor import paths
 from torpor.driver import Checkpointing, Driver, copies
-from torpor.errors import TorporError, WrongState
+from torpor.errors import NoSpace, TorporError, WrongState
 from torpor.keeper.pool import Pool
 from torpor.keeper.rollback import each
 from torpor.keeper.sift import Hashers
@@ -131,8 +131,17 @@ class Host:
             self._busy_changed.wait_for(lambda: not self._busy)
 
     def warm(self, size: int) -> None:
-        """Grow the pool to `size` free bytes with several threads."""
+        """Grow the pool to `size` free bytes with several threads; NoSpace, and no growth, where they do not fit."""
         _ = self.driver
+        status = os.statvfs(self.pool.folder)
+        needed = size - self.pool.figures().free
+        free = min(status.f_bavail * status.f_frsize, paths.memory_available())
+        if needed > free:  # to try would take all memory from everybody else first
+            raise NoSpace(
+                f"{needed / (1 << 30):.1f} GiB more cannot be pinned, this host has {free / (1 << 30):.1f} GiB free",
+                hint="ask for less, or make room in memory",
+                details={"needed": needed, "free": free},
+            )
         each(range(min(8, max(2, os.cpu_count() or 2))), lambda _number: self.pool.warm(size))
 
     def close(self) -> None:
@@ -181,7 +190,10 @@ class Host:
             log.info("driver %d ready, devices: %s", driver.version, [d.name for d in driver.devices])
         self._ready.set()
         if self._failure is None and os.environ.get("TORPOR_POOL"):
-            self.warm(_bytes(os.environ["TORPOR_POOL"]))
+            try:
+                self.warm(_bytes(os.environ["TORPOR_POOL"]))
+            except NoSpace as error:
+                log.error("TORPOR_POOL: %s", error)
 
     def _pin(self, address: int, size: int) -> None:
         self.driver.bind_any()
