@@ -69,12 +69,31 @@ def test_what_does_not_exist_is_named(torpor: Cli, line: tuple[str, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "line", [("nonsense",), ("ps", "--nonsense"), ("run",), ("run", "--env", "A", "--", "true"), ("show",)]
+    ("line", "hint"),
+    [
+        (("nonsense",), "torpor"),
+        (("ps", "--nonsense"), "torpor ps"),
+        (("run",), "torpor run"),
+        (("run", "--env", "A", "--", "true"), None),
+        (("show",), "torpor show"),
+        (("images", "--store"), "torpor images"),
+        (("keeper",), "torpor keeper"),
+        (("bench", "--groups", "0"), "torpor bench"),
+        (("plan", "--rate", "nan"), "torpor plan"),
+        (("wait", "--timeout", "inf", "job"), "torpor wait"),
+    ],
 )
-def test_a_line_that_makes_no_sense_is_a_usage_error(torpor: Cli, line: tuple[str, ...]) -> None:
-    done = torpor(*line, check=2)
-    assert done.stderr.startswith(b"torpor: ")
-    assert json.loads(torpor(line[0], "--json", *line[1:], check=2).stdout)["error"]["kind"] == "usage"
+def test_a_line_that_makes_no_sense_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], line: tuple[str, ...], hint: str | None
+) -> None:
+    assert main([*line]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("torpor: ")
+    assert not told[0].startswith("torpor: usage")
+    assert told[1:] == ([f"  `{hint} --help` shows how"] if hint else [])
+    if line[0] != "keeper":  # which has the option with its verbs only
+        assert main([line[0], "--json", *line[1:]]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["kind"] == "usage"
 
 
 def test_ps_tells_each_state(torpor: Cli, sleeper: str) -> None:

@@ -75,7 +75,7 @@ def main(args: list[str]) -> int:
         try:
             status = root.main(args=args or ["--help"], prog_name="torpor", standalone_mode=False)
         except click.ClickException as error:
-            raise _usage(error) from error
+            raise _usage(error, args) from error
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except TorporError as error:
@@ -105,8 +105,11 @@ def _unforeseen(error: OSError) -> TorporError:
     return TorporError(message, hint=hint)
 
 
-def _usage(error: click.ClickException) -> UsageError:
+def _usage(error: click.ClickException, args: list[str]) -> UsageError:
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    where = context.command_path if context is not None else "torpor"
+    if context is not None:
+        where = context.command_path.partition(" [")[0]  # without the place that help pages show for a further verb
+    else:  # an option without its value: the parser does not say of which verb
+        where = f"torpor {args[0]}" if args and args[0] in VERBS else "torpor"
     return UsageError(message[:1].lower() + message[1:], hint=f"`{where} --help` shows how")

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from torpor.cli import output
+from torpor.cli.options import Whole
 from torpor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,12 +77,12 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
     show_default=True,
     help="As in `torpor run`.",
 )
-@click.option("--groups", type=click.IntRange(min=1), metavar="N", help="Groups of fresh copies of a program.")
-@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Turns that each group takes.")
-@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="Checkpoints and starts of each kind.")
+@click.option("--groups", type=Whole(min=1), metavar="N", help="Groups of fresh copies of a program.")
+@click.option("--rounds", type=Whole(min=1), metavar="N", help="Turns that each group takes.")
+@click.option("--repeats", type=Whole(min=1), metavar="N", help="Checkpoints and starts of each kind.")
 @click.option(
     "--driver-repeats",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="N",
     help="The same in the driver's own way, which is slow; 0 leaves it out.",
 )

@@ -10,7 +10,7 @@ import click
 
 from torpor import api, paths
 from torpor.cli import output, progress
-from torpor.cli.options import limit, timeout
+from torpor.cli.options import Whole, limit, timeout
 from torpor.errors import NoSpace, UsageError
 from torpor.records import JobState
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("checkpoint")
 @click.argument("job", required=False)
-@click.option("--pid", type=click.IntRange(min=1), help="Take this process, which Torpor did not start.")
+@click.option("--pid", type=Whole(min=1), help="Take this process, which Torpor did not start.")
 @click.option("--name", help="With --pid: the name of the job as which it wakes.")
 @click.option("--leave-running", is_flag=True, help="Let the job go on afterwards, or stay suspended.")
 @click.option("--to", metavar="PATH", help="Folder that the image becomes.")

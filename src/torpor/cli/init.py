@@ -8,11 +8,12 @@ import click
 
 from torpor import api
 from torpor.cli import output
+from torpor.cli.options import Whole
 
 
 @click.command("init")
 @click.argument("store", required=False)
-@click.option("--chunk", type=click.IntRange(min=1), metavar="KIB", help="Size of its chunks.  [default: 512]")
+@click.option("--chunk", type=Whole(min=1), metavar="KIB", help="Size of its chunks.  [default: 512]")
 @click.option("--encrypt", is_flag=True, help="Let nobody read it who does not have its key.")
 @click.option("--key-file", metavar="FILE", help="The key's file; made if it is not there.  [default: TORPOR_KEY_FILE]")
 @click.option("--key-command", metavar="COMMAND", help="Prints the key.  [default: TORPOR_KEY_COMMAND]")

@@ -22,7 +22,7 @@ which = click.option(
 )
 
 
-@click.group("keeper")
+@click.group("keeper", no_args_is_help=False)
 def command() -> None:
     """Look after the daemon that moves memory. It starts by itself when it is needed."""
 

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from torpor.errors import UsageError
+
+
+class Number(click.FloatRange):
+    """A number within bounds. `nan`, which no bound keeps out, and `inf` are none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return number
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
+
 
 job_name = click.argument("job")
 image_name = click.argument("image")
@@ -33,7 +54,7 @@ limit = click.option(
 )
 timeout = click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=30.0,
     show_default=True,
     metavar="S",

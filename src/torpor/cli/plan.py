@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torpor.cli import output
+from torpor.cli.options import Number, Whole
 from torpor.errors import MissingPart, UsageError
 
 if TYPE_CHECKING:
     from torpor.plan import Conditions, Way
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-_AT_LEAST_0 = click.FloatRange(min=0)
+_POSITIVE = Number(min=0, min_open=True)
+_AT_LEAST_0 = Number(min=0)
 
 ASSUMPTIONS = (
     "failures are independent of the job and of each other (--shape 1: memoryless)",
@@ -31,13 +32,13 @@ ASSUMPTIONS = (
 @click.option("--detect", type=_AT_LEAST_0, default=60.0, show_default=True, metavar="S",
               help="Seconds until a failure is noticed and a GPU is there.")
 @click.option("--size", type=_AT_LEAST_0, metavar="GB", help="Size of an image in 1e9 bytes.")
-@click.option("--keep", type=click.IntRange(min=1), default=1, show_default=True, help="Images that are kept.")
+@click.option("--keep", type=Whole(min=1), default=1, show_default=True, help="Images that are kept.")
 @click.option("--price", type=_AT_LEAST_0, default=0.0, show_default=True, metavar="P", help="Of a GB a month.")
 @click.option("--mtbf", type=_POSITIVE, metavar="H", help="Mean hours between failures or preemptions.")
 @click.option("--rate", type=_POSITIVE, metavar="N", help="The same as failures a day.")
-@click.option("--announced", type=click.FloatRange(0, 1), default=0.0, show_default=True,
+@click.option("--announced", type=Number(0, 1), default=0.0, show_default=True,
               help="Share of them that leave time for a checkpoint.")
-@click.option("--shape", type=click.FloatRange(0.2, 5), default=1.0, show_default=True,
+@click.option("--shape", type=Number(0.2, 5), default=1.0, show_default=True,
               help="Of the Weibull distribution of the time between them (simulation only).")
 @click.option("--app-checkpoint", type=_POSITIVE, metavar="S", help="The same of the application's own checkpoint.")
 @click.option("--app-restore", type=_AT_LEAST_0, metavar="S", help="Its start until training moves again.")

@@ -14,6 +14,7 @@ import click
 
 from torpor import api
 from torpor.cli import output
+from torpor.cli.options import Number
 from torpor.errors import UsageError
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
@@ -36,9 +37,9 @@ class _WithCommand(click.Command):
 
 @click.command("profile", cls=_WithCommand, options_metavar="[OPTIONS] (JOB | -- CMD…)")
 @click.argument("job", required=False, metavar="")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="How long to look at JOB.")
+@click.option("--seconds", type=Number(min=0, min_open=True), metavar="S", help="How long to look at JOB.")
 @click.option("--times", is_flag=True, help="Also time the calls that do something; costs more than counting.")
-@click.option("--interval", type=click.FloatRange(min=0.02), default=0.25, show_default=True, metavar="S",
+@click.option("--interval", type=Number(min=0.02), default=0.25, show_default=True, metavar="S",
               help="Between two looks: the grain of the timeline.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write profile.json, profile.txt and, with matplotlib, timeline.png.")

@@ -6,14 +6,14 @@ import click
 
 from torpor import api
 from torpor.cli import output
-from torpor.cli.options import job_name
+from torpor.cli.options import Number, job_name
 from torpor.errors import AWAY, WrongState
 from torpor.records import JobState
 
 
 @click.command("wait")
 @job_name
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Seconds to wait at most.")
+@click.option("--timeout", type=Number(min=0), metavar="S", help="Seconds to wait at most.")
 @output.json_flag
 def command(job: str, timeout: float | None) -> int:
     """Wait for a job to end and exit as it did (128 + n after signal n, 75 when it was put into an image)."""
