@@ -219,6 +219,8 @@ def find_image(name: str | os.PathLike[str]) -> Image:
         folder = paths.tier_dir(tier) / text
         if (folder / "manifest.json").is_file():
             return Image(folder)
+    if Path(text, "manifest.json").is_file():
+        raise NotFound(f"no image named {text!r}", hint=f"a path needs a slash: ./{text} is one")
     raise NotFound(f"no image named {text!r}", hint=_whereabouts(paths.dram_dir() / text))
 
 

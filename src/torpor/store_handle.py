@@ -384,7 +384,9 @@ def only_image(archive: str | os.PathLike[str]) -> ImageInStore:
     """The image of a file that `export` wrote. Raises NotFound, ImageDamaged."""
     path = Path(os.path.abspath(archive))
     if not path.is_file():
-        raise NotFound(f"there is no file {path}")
+        raise NotFound(
+            f"{path} is not a file" if path.exists() else f"there is no file {path}", hint="`torpor export` writes one"
+        )
     images = open_store(str(path)).images()
     if len(images) != 1:
         raise UsageError(f"{path} holds {len(images)} images", hint="name one as IMAGE@FILE")

@@ -30,6 +30,30 @@ def store(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        (("init", "file"), 2, "file is not a folder"),
+        (("init", "full"), 2, "has something else in it"),
+        (("init", "new", "--chunk", "3"), 2, "chunks of 3072 bytes"),
+        (("init", "none/new"), 3, "there is no folder"),
+        (("init", "/proc/new"), 8, "no folder can be made at /proc/new"),
+        (("import", "full"), 3, "full is not a file"),
+        (("import", "none"), 3, "there is no file"),
+        (("show", "image"), 3, "no image named 'image'\n  a path needs a slash: ./image is one"),
+    ],
+)
+def test_what_is_in_the_way_is_named_and_nothing_is_made(
+    torpor: Cli, tmp_path: Path, line: tuple[str, ...], code: int, told: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "full/thing").mkdir(parents=True)
+    make_image(tmp_path / "image")
+    before = sorted(tmp_path.rglob("*"))
+    assert told in torpor(*line, check=code, cwd=tmp_path).stderr.decode()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_into_a_store_and_back(torpor: Cli, store: Path, image: Path, tmp_path: Path) -> None:
     first = torpor.json("copy", "job-1", str(store))
     assert first["new"] == first["bytes"] > 4 * MIB

@@ -9,13 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from torpor.errors import NotFound, UsageError
+from torpor.errors import NoRights, NotFound, UsageError
 from torpor.store import cipher, keys
 from torpor.store.archive import ArchiveBackend
 from torpor.store.backend import CONFIG, Backend, NoObject
 from torpor.store.limit import LimitBackend, parse_rate
 from torpor.store.local import LocalBackend
-from torpor.store.repository import CHUNK, Repository, create, open_repository
+from torpor.store.repository import CHUNK, Repository, check_chunk, create, open_repository
 
 VARIABLE = "TORPOR_STORE"
 """Names the store that is meant where none is named."""
@@ -93,8 +93,9 @@ def create_store(store: str | None = None, *, chunk: int = CHUNK, key: bytes | N
 
     UsageError when there is one already, or the place has something else in it.
     """
+    check_chunk(chunk)  # both before anything is made in the place
     if key is not None:
-        cipher.check_present()  # before anything is made in the place
+        cipher.check_present()
     backend = _backend(chosen(store), make=True)
     try:
         return create(_limited(backend, os.environ.get(LIMIT)), chunk=chunk, key=key)
@@ -126,13 +127,18 @@ def _make_folder(path: Path) -> Backend:
     backend = LocalBackend(path)
     if not path.parent.is_dir():
         raise NotFound(f"there is no folder {path.parent}", hint="make it first")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is not a folder", hint="choose a new folder, or an empty one")
+    if path.exists() and any(path.iterdir()):
         try:
             backend.size(CONFIG)
         except NoObject:
             raise UsageError(f"{path} has something else in it", hint="choose a new folder, or an empty one") from None
     else:
-        backend.prepare()
+        try:
+            backend.prepare()
+        except NoObject:  # a file system whose folders are not made by hand, as /proc
+            raise NoRights(f"no folder can be made at {path}", hint="choose another place") from None
     return backend
 
 

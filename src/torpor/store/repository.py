@@ -191,15 +191,20 @@ class Repository:
             self.backend.delete([f"images/{image.id}"])
 
 
+def check_chunk(size: int) -> None:
+    """UsageError when no store can have chunks of so many bytes."""
+    if size % 4096 or not CHUNKS[0] <= size <= CHUNKS[1]:
+        raise UsageError(
+            f"chunks of {size} bytes cannot be", hint="a multiple of 4096 from 64 KiB to 16 MiB; 512 KiB is a good one"
+        )
+
+
 def create(backend: Backend, *, chunk: int = CHUNK, locked: bool = True, key: bytes | None = None) -> Repository:
     """Make an empty store in a place that is ready for one; with `key` (32 bytes) an encrypted one.
 
     UsageError when there is one, or `chunk` makes no sense.
     """
-    if chunk % 4096 or not CHUNKS[0] <= chunk <= CHUNKS[1]:
-        raise UsageError(
-            f"chunks of {chunk} bytes cannot be", hint="a multiple of 4096 from 64 KiB to 16 MiB; 512 KiB is a good one"
-        )
+    check_chunk(chunk)
     try:
         backend.size(CONFIG)
     except NoObject:
