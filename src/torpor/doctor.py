@@ -25,6 +25,9 @@ CAP_SYS_RESOURCE = 24
 
 SPACE_LEAST = 1 << 30
 
+MEMORY = ("tmpfs", "ramfs")
+"""File systems whose files are memory."""
+
 
 class Check(msgspec.Struct, kw_only=True):
     """`level`: `ok`; `note` for what Torpor can do without; `fail`. `fix` says what to do where it is not ok."""
@@ -46,7 +49,7 @@ def examine() -> Iterator[Check]:
         kernel,
         rights,
         lambda: space("home", paths.home(), "TORPOR_HOME"),
-        lambda: space("dram", paths.dram_dir(), "TORPOR_DRAM"),
+        dram,
     ]
     for check in checks:
         yield check()
@@ -160,11 +163,35 @@ def rights() -> Check:
     return Check(name="rights", level="ok", found=f"{len(CAPABILITIES) + 1} capabilities held")
 
 
+def dram() -> Check:
+    """Free bytes where the keeper's memory is, and whether it is memory."""
+    folder = paths.dram_dir()
+    check = space("dram", folder, "TORPOR_DRAM")
+    kind = _file_system(_nearest(folder))
+    if check.level == "ok" and kind not in MEMORY:
+        check.level, check.found = "note", f"{folder} is on a disk ({kind or 'of an unknown kind'})"
+        check.fix = "set TORPOR_DRAM to a folder of a tmpfs: images on its disk count as in memory, not as durable"
+    return check
+
+
+def _file_system(place: Path) -> str:
+    """The kind of file system that `place` is on, as the kernel calls it; empty when it does not say."""
+    device = place.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    lines = [line.split(" ") for line in _read("/proc/self/mountinfo").splitlines()]
+    return next((words[words.index("-") + 1] for words in lines if words[2] == number), "")
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
 def space(name: str, folder: Path, variable: str) -> Check:
     """Free bytes where images go; the folder may still have to be made."""
-    present = folder
-    while not present.exists():
-        present = present.parent
+    present = _nearest(folder)
     free = shutil.disk_usage(present).free
     found = f"{free / (1 << 30):.1f} GiB free in {folder}"
     if not os.access(present, os.W_OK):
