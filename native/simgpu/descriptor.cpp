@@ -43,10 +43,16 @@ Descriptor moved_high(Descriptor fd) {
   return high ? std::move(high) : std::move(fd);
 }
 
+bool lengthen(int fd, uint64_t size) {
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) != 0 || size > most.rlim_cur) return false;
+  return ftruncate(fd, static_cast<off_t>(size)) == 0;
+}
+
 Descriptor make_memfd(const char* name, uint64_t size) {
   Descriptor fd(memfd_create(name, MFD_CLOEXEC));
   if (!fd && errno == EMFILE && raise_descriptor_limit()) fd = Descriptor(memfd_create(name, MFD_CLOEXEC));
-  if (!fd || ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!fd || !lengthen(fd.get(), size)) fail(CUDA_ERROR_OUT_OF_MEMORY);
   return moved_high(std::move(fd));
 }
 

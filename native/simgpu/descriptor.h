@@ -29,6 +29,10 @@ class Descriptor {
 // Moves `fd` to a high number, close-on-exec; keeps the low number where the process' limit allows no high one.
 Descriptor moved_high(Descriptor fd);
 
+// Gives a file this length. False also where the program may not write files of it (RLIMIT_FSIZE): it would be killed, and
+// to the program nothing of ours is a file.
+bool lengthen(int fd, uint64_t size);
+
 // A memfd of `size` bytes of zeroes. Raises the soft descriptor limit when it is in the way; throws
 // CUDA_ERROR_OUT_OF_MEMORY when the kernel gives none.
 Descriptor make_memfd(const char* name, uint64_t size);

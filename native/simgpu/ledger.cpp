@@ -166,7 +166,7 @@ bool Ledger::attach() {
   if (!fd || fstat(fd.get(), &found) != 0 || found.st_uid != geteuid()) return false;
   if (!lock_byte(fd.get(), 0, F_WRLCK, true)) return false;
   bool small = static_cast<uint64_t>(found.st_size) < sizeof(LedgerFile);
-  if (small && ftruncate(fd.get(), sizeof(LedgerFile)) != 0) return false;
+  if (small && !lengthen(fd.get(), sizeof(LedgerFile))) return false;
   void* at = mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return false;
   auto* file = static_cast<LedgerFile*>(at);

@@ -192,6 +192,21 @@ def test_off_leaves_nothing(programs: Programs, tmp_path: Path, setting: str) ->
     assert not (tmp_path / "profile").exists()
 
 
+def test_a_limit_on_files_is_none_on_ours(programs: Programs, tmp_path: Path) -> None:
+    """Neither the last word, which is lost, nor that it is said ends a program that writes no files."""
+    with (tmp_path / "errors").open("wb") as errors:
+        done = subprocess.run(
+            ["prlimit", "--fsize=0", programs.linked("counted")],
+            input=b"init 1\n",
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=programs.environment(TORPOR_JOB_DIR=str(tmp_path), TORPOR_PROFILE="counts"),
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout) == (0, b"done\n")
+    assert list((tmp_path / "profile").iterdir()) == []
+
+
 def test_an_abrupt_end_leaves_no_word(programs: Programs, tmp_path: Path) -> None:
     """What the looks before it are for."""
     with counting(programs, tmp_path, TORPOR_PROFILE="counts") as program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import socket
@@ -113,6 +114,14 @@ def test_an_event_is_recorded_here_and_awaited_there(peers: tuple[Program, Progr
     other.ok("cuStreamSynchronize", theirs)
     assert other.python(f"peek({mark}, 1)") == "09"
     assert owner.status("cuEventQuery", event) == SUCCESS
+
+
+def test_a_limit_on_files_is_none_on_events(begin: Begin) -> None:
+    owner = begin()
+    owner.python("(signal := __import__('signal')).signal(signal.SIGXFSZ, 0) and None")  # Python ignores it
+    resource.prlimit(owner.pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+    assert owner.number("cuEventCreate", out(8), INTERPROCESS | DISABLE_TIMING)
+    assert owner.python("[len(signal.sigpending()), len(signal.pthread_sigmask(signal.SIG_BLOCK, []))]") == [0, 0]
 
 
 def test_an_event_is_recorded_by_the_process_that_opened_it(peers: tuple[Program, Program]) -> None:

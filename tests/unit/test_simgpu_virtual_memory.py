@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import struct
 
 import pytest
@@ -255,6 +256,14 @@ def test_many_blocks(start: Start) -> None:
     program.write(base + 999 * BLOCK, b"last")
     assert program.free_memory() == 16 * GIB - 1000 * BLOCK
     assert all(int(fd) >= 300 for fd, target in program.python("descriptors()").items() if "simgpu" in target)
+
+
+def test_a_limit_on_files_ends_nobody(start: Start) -> None:
+    """Where blocks are files there are none then, but the program goes on."""
+    program = start_fresh(start)
+    program.python("__import__('signal').signal(25, 0) and None")  # SIGXFSZ, which Python ignores
+    resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (BLOCK // 2, resource.RLIM_INFINITY))
+    assert program.status("cuMemCreate", out(8), BLOCK, properties(), 0) == OUT_OF_MEMORY
 
 
 def test_host_memory_can_be_mapped_too(start: Start) -> None:

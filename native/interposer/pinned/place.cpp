@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "../arena/descriptor.h"
+#include "../prim/no_size_signal.h"
 
 namespace torpor::pinned {
 namespace {
@@ -32,12 +32,6 @@ bool is_own_tmpfs(const char* path) {
   struct stat here {}, above {};
   return ::statfs(path, &system) == 0 && system.f_type == TMPFS_MAGIC && ::stat(path, &here) == 0 &&
          ::stat((std::string(path) + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
-}
-
-// A program may be limited in the files that it writes, and is killed for one that is longer. That is not said of its memory.
-bool may_have_file(std::uint64_t length) {
-  rlimit most{};
-  return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && length <= most.rlim_cur;
 }
 
 // Addresses for `size` bytes, which nothing else can take meanwhile.
@@ -61,7 +55,8 @@ bool place_usable() {
 
 void* map_file(std::uint64_t size) {
   const std::uint64_t length = rounded(size);
-  if (length < size || !may_have_file(length)) return nullptr;
+  if (length < size) return nullptr;
+  const NoSizeSignal quiet;  // a limit on files is not said of memory: the driver has none
   const Descriptor file(::open(place(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   // The length first: the file system chooses huge pages by it. All of the memory now, as whoever touches a page that
   // the file system has no room for is killed.

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "errno_kept.h"
+#include "no_size_signal.h"
 
 namespace torpor::log {
 
@@ -22,6 +23,7 @@ void error(const char* format, ...) {
   if (written > 0) length += written < static_cast<int>(room) ? written : static_cast<int>(room) - 1;
   line[length++] = '\n';
   // A message that cannot be written is lost; the program must not notice.
+  const NoSizeSignal quiet;
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line, static_cast<std::size_t>(length));
 }
 

@@ -13,6 +13,7 @@
 #include "../control/packet.h"
 #include "../control/replies.h"
 #include "../prim/log.h"
+#include "../prim/no_size_signal.h"
 #include "../prim/thread.h"
 #include "profile.h"
 
@@ -20,6 +21,7 @@ namespace torpor::profile {
 namespace {
 
 bool written(const std::string& path, const std::string& text) {
+  const NoSizeSignal quiet;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return false;
   const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());

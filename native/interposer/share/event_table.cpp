@@ -11,6 +11,7 @@
 #include "../control/listener.h"
 #include "../prim/errno_kept.h"
 #include "../prim/log.h"
+#include "../prim/no_size_signal.h"
 
 namespace torpor::share::event_table {
 namespace {
@@ -49,6 +50,7 @@ EventWord* mapped(int descriptor) {
 
 bool make() {
   const ErrnoKept kept;
+  const NoSizeSignal quiet;
   Descriptor made = control::moved_up(Descriptor(::memfd_create("torpor-events", MFD_CLOEXEC)));
   const std::uint64_t mark = arena::own_name().nonce;
   if (!made || ::ftruncate(made.get(), kBytes) != 0) return false;
