@@ -82,7 +82,7 @@ def predict(counted: Counter[str], vm: Counter[str], *, real: bool, arena: bool)
     reasons = [Reason(price.what, found[price], price.nanoseconds, price.source) for price in (*PRICES, *COPIES)]
     if answered:
         reasons.append(Reason("questions answered in the job", answered, ANSWERED_NS, _ANSWER))
-    if handed := vm["deferred"] + vm["merged"]:
+    if handed := vm["deferred"]:  # what was merged, too
         # What the job itself reckons (docs/design/control-protocol.md).
         reasons.append(Reason("calls deferred or merged", handed, (vm["lost_ns"] - vm["saved_ns"]) / handed, _QUEUE))
     return [reason for reason in reasons if reason.calls]
