@@ -247,6 +247,8 @@ class World:
                     return gpu.status("cuMemcpyDtoHAsync", next(free), memory + value % 100, SLOT // shape, stream)
                 case 7:  # onto itself, by a little
                     return gpu.status("cuMemcpyDtoDAsync", memory + 4 * shape, memory, 64, stream)
+            if shape == 2:
+                return gpu.status("cuMemsetD16Async", memory + value % 100 * 2, value % 65521, 5, stream)
             return self.fill_bytes(buffer, value % 100, 7, value % 255)
 
         def round_(turn: int) -> list[str]:
