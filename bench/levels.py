@@ -27,7 +27,7 @@ from torpor.keeper.control import ControlClient, sockets_in
 
 HERE = Path(__file__).parent
 LEVELS = ("native", "control", "off", "defer", "full")
-KINDS = ("chain", "chain_varied", "under_way", "launch", "mark", "copy_in_pinned_8B")
+KINDS = ("chain", "chain_varied", "chain_moving", "under_way", "launch", "mark", "copy_in_pinned_8B", "copy_within")
 
 
 def name_of(level: str, group: int) -> str:

@@ -33,6 +33,7 @@ typedef int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
                       void **);
 typedef int (*CopyIn)(uint64_t, const void *, size_t);
 typedef int (*CopyInAsync)(uint64_t, const void *, size_t, void *);
+typedef int (*CopyWithin)(uint64_t, uint64_t, size_t, void *);
 typedef int (*CopyOut)(void *, uint64_t, size_t);
 
 int main(void) {
@@ -56,6 +57,8 @@ int main(void) {
   CopyIn copy_in = (CopyIn)find("cuMemcpyHtoD_v2");
   CopyOut copy_out = (CopyOut)find("cuMemcpyDtoH_v2");
   CopyInAsync copy_in_async = (CopyInAsync)find("cuMemcpyHtoDAsync_v2");
+  CopyWithin copy_within = (CopyWithin)find("cuMemcpyDtoDAsync_v2");
+  Fn fill = find("cuMemsetD32Async");
   Fn synchronize = find("cuStreamSynchronize");
   Fn current = find("cuCtxGetDevice");
   void *parameters[] = {&memory};
@@ -90,6 +93,13 @@ int main(void) {
         varied = (uint64_t)i;
         void **given = i % 10 == 3 && kind[5] ? other_parameters : parameters;
         check(launch(chain[i % 10], 1, 1, 1, 32, 1, 1, 0, stream, given, NULL), "cuLaunchKernel");
+      } else if (!strcmp(kind, "chain_moving")) { /* with a fill and a copy between the kernels */
+        if (i % 10 == 2) check(fill(memory + 128, 0, (size_t)8, stream), "cuMemsetD32Async");
+        else if (i % 10 == 6) check(copy_within(memory + 256, memory + 128, 32, stream), "cuMemcpyDtoDAsync");
+        else check(launch(chain[i % 10], 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
+      } else if (!strcmp(kind, "copy_within")) { /* many small ones, each of another place and size */
+        size_t bytes = 64 + i % 7 * 8, at = (size_t)(i % 13) * 128;
+        check(copy_within(memory + 2048 + at, memory + at, bytes, stream), "cuMemcpyDtoDAsync");
       } else if (!strcmp(kind, "under_way")) { /* chains that wait for what comes after all of them */
         step += i % 10 == 0;
         if (i % 10 == 0) check(launch(await, 1, 1, 1, 1, 1, 1, 0, stream, signal, NULL), "cuLaunchKernel");
