@@ -90,9 +90,11 @@ def test_a_chain_is_merged_without_haste(tmp_path: Path) -> None:
     assert 0 < counts["merged"] < 3 * 20 * len(CHAIN) - 80
 
 
-@pytest.mark.parametrize("kind", [MOVES, [[4, 0, 1]], [[5, 1, 1]], [[6, 1, 1]], [[3, 1, 1], [8, 0, 2]]], ids=str)
+@pytest.mark.parametrize(
+    "kind", [MOVES, [[4, 0, 1]] * 3, [[5, 1, 1]] * 3, [[6, 1, 1]], [[3, 1, 1], [8, 0, 2]]], ids=str
+)
 def test_fills_and_copies_are_merged(tmp_path: Path, kind: list[list[int]]) -> None:
-    """Also where each reads what the one before it has written."""
+    """Also where each reads what the one before it has written, and where no copy is as long as the one before it."""
     counts = compare(tmp_path, [[moving(kind), moving(kind), [0, "read", 0]]])
     assert counts["merged"] >= 20 * len(kind)
     assert counts["merged"] >= counts["merged_graphs"] * 4

@@ -239,10 +239,10 @@ class World:
                 case 3:
                     return self.fill(buffer, value % 100, 3, value)
                 case 4:
-                    return self.copy((buffer + 1) % BUFFERS, buffer, 40 * shape)
+                    return self.copy((buffer + 1) % BUFFERS, buffer, 40 * shape + value % 9)
                 case 5:
                     ctypes.memset(slot := next(free), value % 251, SLOT)
-                    return gpu.status("cuMemcpyHtoDAsync", memory + value % 100, slot, SLOT // shape, stream)
+                    return gpu.status("cuMemcpyHtoDAsync", memory + value % 100, slot, SLOT - value % 64, stream)
                 case 6:
                     return gpu.status("cuMemcpyDtoHAsync", next(free), memory + value % 100, SLOT // shape, stream)
                 case 7:  # onto itself, by a little

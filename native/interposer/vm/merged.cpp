@@ -83,15 +83,14 @@ bool step_of(const Item& item, Step& out) {
   if ((out.element = element_of(item)) != 0) {
     const auto it = arguments_of<Fill>(item);
     out.work = Work::fill, out.stream = it.stream, out.bytes = it.count * out.element;
-  } else if (copies(item, out.work)) {
-    const auto it = arguments_of<Copy>(item);
-    out.stream = it.stream, out.bytes = it.bytes;
-    // What comes of a copy onto itself is for the driver to say.
-    if (out.work == Work::copy_within && std::max(it.to, it.from) - std::min(it.to, it.from) < it.bytes) return false;
-  } else {
-    return false;
+    return out.bytes <= kMostMoved;
   }
-  return out.bytes <= kMostMoved;
+  if (!copies(item, out.work)) return false;
+  const auto it = arguments_of<Copy>(item);
+  out.stream = it.stream;
+  // What comes of a copy onto itself is for the driver to say.
+  const std::uint64_t apart = std::max(it.to, it.from) - std::min(it.to, it.from);
+  return it.bytes <= kMostMoved && (out.work != Work::copy_within || apart >= it.bytes);
 }
 
 CUDA_KERNEL_NODE_PARAMS Merged::launch_of(std::size_t step) {

@@ -13,7 +13,8 @@ namespace torpor::vm {
 enum class Work : std::uint32_t { launch, fill, copy_within, copy_in, copy_out };
 inline constexpr std::size_t kWorks = 5;
 
-// A launch without the values of its parameters; a fill or a copy without its addresses and its value.
+// A launch without the values of its parameters; a fill without its address and value, a copy without its addresses and
+// size: a node of a graph may be given other ones.
 struct Step {
   Work work = Work::launch;
   CUcontext context = nullptr;
@@ -23,7 +24,7 @@ struct Step {
   std::uint32_t shared_bytes = 0;
   std::uint32_t parameter_bytes = 0;
   std::uint32_t element = 0;  // bytes of what a fill repeats
-  std::uint64_t bytes = 0;    // that are filled or copied
+  std::uint64_t bytes = 0;    // that are filled
 
   bool operator==(const Step&) const = default;
 };
