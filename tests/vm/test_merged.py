@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.native.arena.harness import environment
+from tests.native.compiled import compiled
 from tests.vm.test_deferred import buffers, natively, quickly, run, step, steps, thread, words
 from tests.vm.world import BUFFERS
 
@@ -114,6 +116,10 @@ def test_a_copy_of_other_memory_is_told_to_the_driver(tmp_path: Path, renewed: b
     counts = compare(tmp_path, [program], "always-full", "cuGraphExecMemcpyNodeSetParams@1+=fail:1")
     assert counts["merged"] > 0
     assert (counts["fallbacks"] > 0) == renewed
+
+
+def test_a_graph_is_compared_with_what_its_calls_usually_take() -> None:
+    subprocess.run([compiled("tests/native/interposer/bargain_test.cpp")], check=True)
 
 
 def test_nothing_is_merged_unless_asked_for(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bargain.h"
 #include "queue.h"
 #include "sequence.h"
 
@@ -43,7 +44,7 @@ class Merged {
   std::uint32_t seen = 0;      // how often it waited in the queue as a whole, before it was built
   bool useless = false;        // the driver refused it, or it does not pay
   std::uint64_t last_use = 0;  // number of the merger's look
-  std::uint64_t launches = 0, launching_ns = 0;
+  Trial trial;
 
  private:
   bool make(const Items& items);

@@ -9,13 +9,13 @@
 #include <mutex>
 
 #include "../hooks/residual.h"
+#include "bargain.h"
 #include "policy.h"
 
 namespace torpor::vm::merging {
 namespace {
 
 constexpr std::size_t kMostGraphs = 8;
-constexpr std::uint64_t kTrial = 16;  // launches of a graph before it is judged
 
 std::uint64_t nanoseconds() {
   timespec now{};
@@ -31,7 +31,7 @@ struct Merger {
   Recogniser recogniser{merges_at_once() ? std::size_t{2} : 4, merges_at_once() ? std::size_t{4} : 16};
   std::vector<std::unique_ptr<Merged>> known;
   std::uint64_t looks = 0;
-  std::array<std::uint64_t, kWorks> alone_ns{};  // what each kind of step takes by itself, smoothed
+  std::array<Usual, kWorks> alone;  // what each kind of step takes by itself
 
   void learn(std::vector<Step> steps);
   Merged* match(const Items& items, std::uint32_t waiting);
@@ -79,7 +79,7 @@ Merged* Merger::match(const Items& items, std::uint32_t waiting) {
 // What its steps would take by themselves.
 std::uint64_t Merger::apart_ns(const Merged& merged) const {
   std::uint64_t sum = 0;
-  for (const Step& step : merged.steps()) sum += alone_ns[static_cast<std::size_t>(step.work)];
+  for (const Step& step : merged.steps()) sum += alone[static_cast<std::size_t>(step.work)].ns();
   return sum;
 }
 
@@ -103,15 +103,13 @@ std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
     fallbacks.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  const std::uint64_t taken = nanoseconds() - start, alone = self->apart_ns(*found);
+  const std::uint64_t taken = nanoseconds() - start, apart = self->apart_ns(*found);
   if (!fresh) {
-    ++found->launches;
-    found->launching_ns += taken;
-    if (alone > taken) saved_ns.fetch_add(alone - taken, std::memory_order_relaxed);
-  }
-  if (found->launches == kTrial && !merges_at_once() && found->launching_ns >= kTrial * (alone - alone / 8)) {
-    found->useless = true;
-    found->destroy();
+    if (apart > taken) saved_ns.fetch_add(apart - taken, std::memory_order_relaxed);
+    if (!found->trial.pays(taken, apart) && !merges_at_once()) {
+      found->useless = true;
+      found->destroy();
+    }
   }
   merged.fetch_add(found->size(), std::memory_order_relaxed);
   graphs.fetch_add(1, std::memory_order_relaxed);
@@ -130,8 +128,7 @@ void submitted(const Item& item, std::uint64_t took) try {
     self->learn(self->recogniser.note_other());
     return;
   }
-  std::uint64_t& alone = self->alone_ns[static_cast<std::size_t>(step.work)];
-  alone = alone == 0 ? took : (15 * alone + took) / 16;
+  self->alone[static_cast<std::size_t>(step.work)].note(took);
   self->learn(self->recogniser.note(step));
 } catch (...) {
   give_up();
