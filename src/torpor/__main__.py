@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
+    _fill_streams()
     from torpor.cli import main as cli_main
 
     sys.exit(cli_main(sys.argv[1:]))
+
+
+def _fill_streams() -> None:
+    """Have /dev/null where a standard stream is closed: the next file or socket would take its number, and be written
+    to as output, or be handed to a job as its input."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,26 @@ def test_a_line_that_makes_no_sense_is_a_usage_error(
         assert json.loads(capsys.readouterr().out)["error"]["kind"] == "usage"
 
 
+@pytest.mark.parametrize("line", [("--help",), ("ps", "--help"), ("ps",), ("ps", "--json")])
+def test_a_reader_that_went_away_is_no_error(torpor: Cli, line: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with torpor.start(*line, stdout=write) as process:
+        os.close(write)
+        assert process.communicate(timeout=100)[1] == b""
+        assert process.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(torpor: Cli, closed: str) -> None:
+    line = [*torpor.command, "run", "--name", "job", "--", "sh", "-c", "echo $(wc -c)"]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *line], capture_output=True, timeout=100, check=True)
+    assert done.stderr == b"" or done.stderr.startswith(b"torpor: no NVIDIA GPU here")
+    assert torpor("logs", "job").stdout == b"0\n"
+    subprocess.run([*shell, *torpor.command, "ps"], capture_output=True, timeout=100, check=True)
+
+
 def test_ps_tells_each_state(torpor: Cli, sleeper: str) -> None:
     torpor("run", "--name", "failed", "--", "false", check=1)
     torpor("run", "-d", "--name", "shot", "--", "sh", "-c", "kill -9 $$")
@@ -112,8 +134,6 @@ def test_ps_tells_each_state(torpor: Cli, sleeper: str) -> None:
 
 
 def test_a_supervisor_that_is_killed_takes_the_job_with_it(torpor: Cli, sleeper: str) -> None:
-    import os
-
     os.kill(api.job(sleeper).record.supervisor_pid or 0, signal.SIGKILL)
     eventually(lambda: torpor.json("ps")[0]["state"] == "lost")
     assert b"nobody saw" in torpor("wait", sleeper, check=WrongState.code).stderr

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -60,6 +61,19 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"torpor.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
+    # Of a reader that went away click would make an exit with 1, the code of what should not happen.
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_unread()) from None
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _unread()
+
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="torpor %(version)s")
@@ -81,13 +95,17 @@ def main(args: list[str]) -> int:
     except TorporError as error:
         return output.failure(error)
     except BrokenPipeError:
-        # The reader went away (`torpor logs | head`): end quietly, and let the flush at exit find an open stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        return _unread()
     except OSError as error:
         return output.failure(_unforeseen(error))
     except (KeyboardInterrupt, click.Abort):
         return 130
+
+
+def _unread() -> int:
+    """The reader went away (`torpor logs | head`): end quietly, and let the flush at exit find an open stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 141
 
 
 def _unforeseen(error: OSError) -> TorporError:
