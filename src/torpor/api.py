@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from torpor import launch, paths, records, writeback
-from torpor.errors import KeeperUnavailable
+from torpor.errors import KeeperUnavailable, UsageError
 from torpor.image_handle import Flushed, Image, every_image, find_image
 from torpor.job_handle import Job, Outcome
 from torpor.keeper.messages import Progress
@@ -69,8 +69,11 @@ OnProgress = Callable[[Progress], None]
 """Called during a verb with each step's start, moved bytes and end; in the calling thread, so it must be quick."""
 
 
+_VM = ("off", "answers", "defer", "full")
+
+
 def run(
-    argv: Sequence[str],
+    argv: Sequence[str | os.PathLike[str]],
     *,
     name: str | None = None,
     gpu: str | Sequence[int | str] | None = None,
@@ -94,9 +97,12 @@ def run(
     thread hands work to the driver as well, where that pays (docs/design/deferral.md); with `vm="full"` launches that
     repeat are handed in as graphs (docs/design/merging.md).
 
-    Raises CannotExec (a NotFound with a shell's `exit_code`) when the program cannot be started, UsageError for a bad
-    name or GPU, DriverMissing when a GPU is asked for that is not there.
+    Raises CannotExec (a NotFound with a shell's `exit_code`) when the program cannot be started, UsageError for what
+    makes no sense (a bad name, GPU or choice), DriverMissing when a GPU is asked for that is not there.
     """
+    for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, _VM)):
+        if chosen not in choices:
+            raise UsageError(f"{option} cannot be {chosen!r}", hint=f"choose one of {', '.join(choices)}")
     record = launch.start(
         argv,
         name=name,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from torpor import paths, records
-from torpor.errors import TorporError, WrongState
+from torpor.errors import TorporError, UsageError, WrongState
 from torpor.image_handle import Image, free_image_path, open_image
 from torpor.records import LIVE_STATES, JobRecord, JobState
 from torpor.writeback import Target, course_of
@@ -201,9 +201,12 @@ class Job:
             return (supervisor.info().stdio["stdin"] or "").startswith("tty[")
 
     def kill(self, signal: int = signals.SIGTERM, group: bool = False) -> None:
-        """Send a signal to the job's root process, or to its process group. Raises WrongState when it has ended."""
+        """Send a signal to the job's root process, or to its process group. Raises WrongState when it has ended,
+        UsageError for what is no signal's number."""
         from torpor.process.client import SupervisorClient
 
+        if not isinstance(signal, int) or not 0 < signal < signals.NSIG:
+            raise UsageError(f"{signal!r} is no number of a signal", hint="use one of the module `signal`, as SIGTERM")
         state = self.state
         if state not in LIVE_STATES:
             raise WrongState(f"{self.name} is {state}, there is nothing to send a signal to")

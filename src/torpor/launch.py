@@ -30,6 +30,8 @@ def choose_gpus(gpu: str | Sequence[int | str] | None) -> tuple[Backend, list[st
         gpu = os.environ.get("TORPOR_GPU") or None
     if gpu is None:
         return default_backend(), []
+    if not isinstance(gpu, Sequence):
+        raise UsageError(f"{gpu!r} names no GPU", hint="use a list of them, as [0], or sim")
     wanted = [part.strip() for part in gpu.split(",")] if isinstance(gpu, str) else [str(part) for part in gpu]
     if wanted == ["sim"]:
         return "sim", []
@@ -78,8 +80,17 @@ def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
+def _words(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """A command as strings. UsageError for a string, which would be taken for its characters, and for other things."""
+    if isinstance(argv, Sequence) and not isinstance(argv, str | bytes):
+        words = [os.fspath(word) if isinstance(word, str | os.PathLike) else None for word in argv]
+        if all(isinstance(word, str) for word in words):
+            return [word for word in words if word is not None]
+    raise UsageError(f"{argv!r} is no command", hint='give a list, as ["python", "train.py"]')
+
+
 def start(
-    argv: Sequence[str],
+    argv: Sequence[str | os.PathLike[str]],
     *,
     name: str | None,
     gpu: str | Sequence[int | str] | None,
@@ -93,12 +104,16 @@ def start(
     from torpor.keeper.client import ensure_started
     from torpor.process.namespace import Spec, may_make_namespaces, start_supervisor
 
+    argv = _words(argv)
     if not argv:
         raise UsageError("there is no program to run")
+    for key, value in env.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise UsageError(f"no variable can be {key!r}={value!r}", hint="names and values are strings")
     backend, gpus = choose_gpus(gpu)
     record = JobRecord(
-        name=records.claim(name, list(argv)),
-        command=list(argv),
+        name=records.claim(name, argv),
+        command=argv,
         cwd=cwd,
         backend=backend,
         env=dict(env),
@@ -119,7 +134,7 @@ def start(
             Spec(
                 mode="run",
                 job_dir=str(folder),
-                argv=list(argv),
+                argv=argv,
                 env=job_env(record, os.environ),
                 cwd=cwd,
                 namespaces=record.namespaces,
