@@ -132,10 +132,13 @@ def _ended_well(record: JobRecord, error: TorporError) -> records.ExitRecord:
 
 def _ended_by_itself(record: JobRecord) -> records.ExitRecord | None:
     """How the job's root process has ended; None while it lives."""
+    assert record.supervisor_pid is not None
+    assert record.root is not None
     limit = time.monotonic() + _EXIT_SECONDS
     while (ended := records.load_exit(record.name)) is None and time.monotonic() < limit:
         with suppress(TorporError), SupervisorClient(paths.job_dir(record.name)) as supervisor:
-            if supervisor.info().state == "running":
+            # It may not have heard of the root's end yet.
+            if supervisor.info().state == "running" and tree.read(record.supervisor_pid, record.root).root is not None:
                 return None
         time.sleep(0.02)
     return ended
