@@ -25,6 +25,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PATIENCE = 100.0
 """Seconds that a test waits for what must come true: no measure of speed, a slow machine shall not fail by it."""
 
+# Programs that fork beside threads, as many do, are what is tested here; from 3.12 on Python warns of each on stderr.
+FORKS = "ignore:This process:DeprecationWarning"
+os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), FORKS)))
+
 # How long an example takes to be drawn says something of the machine alone.
 settings.register_profile("torpor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("torpor")
