@@ -118,6 +118,26 @@ def test_streams_may_be_closed(torpor: Cli, closed: str) -> None:
     subprocess.run([*shell, *torpor.command, "ps"], capture_output=True, timeout=100, check=True)
 
 
+@pytest.mark.parametrize(
+    ("variable", "place", "line"),
+    [
+        ("TORPOR_HOME", "/proc/none", ("run", "true")),
+        ("TORPOR_HOME", "/proc/none/yet", ("run", "true")),
+        ("TORPOR_DRAM", "/proc/none", ("doctor",)),
+        ("TORPOR_DRAM", "/dev/null/none", ("images",)),
+    ],
+)
+def test_a_place_that_cannot_be_is_told_with_its_variable(
+    torpor: Cli, variable: str, place: str, line: tuple[str, ...]
+) -> None:
+    done = torpor(*line, check=None, env={variable: place})
+    assert done.returncode != 0
+    told = (done.stdout + done.stderr).decode()
+    assert place in told or str(Path(place).parent) in told
+    assert variable in told
+    assert "Traceback" not in told
+
+
 def test_ps_tells_each_state(torpor: Cli, sleeper: str) -> None:
     torpor("run", "--name", "failed", "--", "false", check=1)
     torpor("run", "-d", "--name", "shot", "--", "sh", "-c", "kill -9 $$")

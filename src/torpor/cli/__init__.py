@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -112,15 +113,20 @@ def _unforeseen(error: OSError) -> TorporError:
     """What no verb foresaw, as a home that cannot be written."""
     what = error.strerror or str(error)
     place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
-    home = str(paths.home())
-    at_home = place is not None and (place == home or place.startswith(home + os.sep))
+    folders = {"TORPOR_HOME": paths.home(), "TORPOR_DRAM": paths.dram_dir()}
+    near = [variable for variable, folder in folders.items() if place is not None and _along(Path(place), folder)]
     message = f"{place}: {what[:1].lower()}{what[1:]}" if place is not None else what
-    hint = "TORPOR_HOME chooses where Torpor keeps its files" if at_home else None
+    hint = f"{near[0]} chooses where Torpor keeps its files" if near else None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(message, hint=hint, details={"needed": None, "free": None})
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return NoRights(message, hint=hint)
     return TorporError(message, hint=hint)
+
+
+def _along(place: Path, folder: Path) -> bool:
+    """Whether it is the folder, in it, or one of the folders that had to be made for it."""
+    return place.is_relative_to(folder) or folder.is_relative_to(place)
 
 
 def _usage(error: click.ClickException, args: list[str]) -> UsageError:

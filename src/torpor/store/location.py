@@ -127,6 +127,9 @@ def _make_folder(path: Path) -> Backend:
     backend = LocalBackend(path)
     if not path.parent.is_dir():
         raise NotFound(f"there is no folder {path.parent}", hint="make it first")
+    needed = os.X_OK if os.path.lexists(path) else os.W_OK | os.X_OK
+    if not os.access(path.parent, needed):
+        raise NoRights(f"no right to make a store in {path.parent}", hint="choose another place")
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is not a folder", hint="choose a new folder, or an empty one")
     if path.exists() and any(path.iterdir()):
