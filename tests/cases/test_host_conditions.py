@@ -140,7 +140,7 @@ def torpor_cli(home: Path) -> Cli:
     return Cli()
 
 
-OFTEN = ("CAP_SYS_ADMIN",)
+OFTEN = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from torpor import paths
 from torpor.errors import CriuMissing, TorporError
-from torpor.process import criu, probe
+from torpor.process import credentials, criu, probe
 from torpor.process.criu_images import pipe_contents
 
 
@@ -142,3 +142,9 @@ def test_what_a_pipe_held(tmp_path: Path) -> None:
     image.write_bytes(b"nonsense")
     with pytest.raises(TorporError, match="not the CRIU image"):
         pipe_contents(tmp_path, "pipe:[5]")
+
+
+def test_capabilities_have_the_kernels_numbers() -> None:
+    for name, (bit, _meaning) in probe.CAPABILITIES.items():
+        assert credentials.names(1 << bit) == [name]
+    assert credentials.names(1 << 63 | 1) == ["CAP_CHOWN", "capability 63"]

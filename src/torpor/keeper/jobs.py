@@ -259,7 +259,8 @@ def open_tree(record: JobRecord) -> OpenJob:
         else:
             found = tree.read(record.supervisor_pid, root)
     except PermissionError as error:
-        raise NoRights(f"the processes of {record.name} cannot be looked at: {error}", hint="run as root") from error
+        hint = "the keeper needs CAP_SYS_PTRACE, or the job's user and all of its capabilities"
+        raise NoRights(f"the processes of {record.name} cannot be looked at: {error}", hint=hint) from error
     if found.root is None:
         raise WrongState(f"{record.name} has just ended")
     if found.strays:

@@ -10,8 +10,9 @@ from torpor import paths, writeback
 from torpor.errors import ImageMismatch, NoRights, NoSpace, Refused, UsageError
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import CudaProcess, OpenJob
-from torpor.process import addresses, pinned, probe, refusals
+from torpor.process import addresses, credentials, pinned, probe, refusals
 from torpor.process.client import Info
+from torpor.process.namespace import effective_capabilities
 from torpor.writeback import Target
 
 CONTEXT_BYTES = 600 << 20
@@ -92,6 +93,20 @@ def check_rights(mask: int | None = None) -> None:
         raise NoRights(
             f"the keeper lacks capabilities that a restore needs: {wants}",
             hint="stop it (`torpor keeper stop`) and start it with them; root has them",
+            details={"missing": missing},
+        )
+
+
+def check_capabilities(image: Path, mask: int | None = None) -> None:
+    """NoRights when a process of the image has capabilities that this keeper (or `mask`) lacks: CRIU could not give
+    them back, and would not end. The image's files must have been verified.
+    """
+    have = effective_capabilities() if mask is None else mask
+    missing = credentials.names(credentials.capabilities(image / "cpu") & ~have)
+    if missing:
+        raise NoRights(
+            f"processes of the job have capabilities that the keeper lacks and cannot give back: {', '.join(missing)}",
+            hint="stop it (`torpor keeper stop`) and start it with them, as the job was started",
             details={"missing": missing},
         )
 

@@ -55,6 +55,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
             with step("verify"):
                 preflight.check_addresses(image)
                 preflight.check_descriptors(image)
+                preflight.check_capabilities(image)
             if source.checked_before:
                 # Nothing of the job may start before every hash is known to be right.
                 with report.phase("wait for hashes"):

@@ -49,6 +49,7 @@ def look_at(pid: int, client: int) -> Stranger:
         raise Refused(f"{name} is part of the kernel", details={"process": process, "resource": "kernel"})
     try:
         cwd = str(Path(f"/proc/{process}/cwd").readlink())
+        below = {one.pid for one in tree.below(0, process).processes} if process != 1 else {client}
         foreign = [what for kind, what in _NAMESPACES.items() if _namespace(process, kind) != _namespace("self", kind)]
     except PermissionError as error:
         raise NoRights(f"{name} cannot be looked at: {error.strerror}", hint="run as root") from error
@@ -59,7 +60,7 @@ def look_at(pid: int, client: int) -> Stranger:
             hint=f"use `torpor checkpoint {job}`" if job else "run torpor inside the same container",
             details={"process": process, "resource": "namespace"},
         )
-    if process == 1 or client in {one.pid for one in tree.below(0, process).processes}:
+    if client in below:
         raise Refused(
             f"{name} is an ancestor of this torpor itself",
             hint="name the program's own process",

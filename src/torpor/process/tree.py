@@ -47,7 +47,8 @@ def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tr
     """The job under the supervisor with this host pid; `root` is its root's pid as the job sees it.
 
     `ignore` are pids inside of what does not belong to the job (`client.Info.criu`), left out with their descendants.
-    What ends during the look is left out. Takes about a millisecond for ten processes.
+    What ends during the look is left out. Takes about a millisecond for ten processes. PermissionError where one may
+    not be looked at: nothing is known of it.
     """
     ordered: list[int] = []
     strays: list[int] = []
@@ -82,7 +83,10 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def below(supervisor: int, root: int) -> Tree:
-    """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them."""
+    """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them.
+
+    PermissionError as from `read`.
+    """
     found = (_read(pid) for pid in _descend(root))
     return Tree(supervisor, tuple(one for one in found if one is not None), ())
 
@@ -137,6 +141,8 @@ def _read(pid: int) -> Process | None:
             threads=threads,
             uses_gpu=_uses_gpu(pid),
         )
+    except PermissionError:
+        raise  # it is there all the same
     except (OSError, KeyError):
         return None
 
@@ -201,6 +207,8 @@ def _same_namespace(supervisor: int) -> list[int]:
         inside = Path(f"/proc/{supervisor}/ns/pid").stat().st_ino
         if inside == Path("/proc/self/ns/pid").stat().st_ino:
             return []
+    except PermissionError:
+        raise
     except OSError:
         return []
     found = []
@@ -219,6 +227,6 @@ def _uses_gpu(pid: int) -> bool:
         try:
             if str(descriptor.readlink()).startswith(GPU_DEVICE):
                 return True
-        except OSError:
-            continue
+        except FileNotFoundError:
+            continue  # closed meanwhile
     return GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
