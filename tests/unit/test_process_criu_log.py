@@ -61,6 +61,11 @@ FAILED = "Error (criu/cr-dump.c:1681): Dump files (pid: 300) failed with -1\n"
             300,
             "its capabilities cannot be set: the right to is missing",
         ),
+        (
+            "Error (criu/cr-restore.c:1924): Unable to detach 502: No such process\n",
+            None,
+            "thread 502 ended as soon as the job was woken, and CRIU, which had not let go of all others, ended those",
+        ),
         ("Error (criu/x.c:1): Something new happened.\n", None, "CRIU says: Something new happened"),
     ],
 )

@@ -145,7 +145,12 @@ _KNOWN = [
         "the image is damaged; restore another",
     ),
     _known(
-        r"Unable to drop capability",
+        r"Unable to detach (?P<a>\d+): No such process",
+        "thread {a} ended as soon as the job was woken, and CRIU, which had not let go of all others, ended those",
+        "the image is as it was: restore it again",
+    ),
+    _known(
+        r"Unable to (?:drop capability|restore capabilities)",
         "its capabilities cannot be set: the right to is missing",
         "run with CAP_SETPCAP, as root has",
     ),
