@@ -214,8 +214,8 @@ def restore(
 
     It may have ended by then: one that came back and ended by itself with exit code 0 is returned as well.
     Of an image in a store every chunk is checked on its way to the GPU; what is not the GPU's (and all of an image
-    whose store is no folder here) passes through memory, or the disk where that has no room. `name` defaults to the
-    job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each by ordinal or UUID.
+    whose store has a command for its key) passes through memory, or the disk where that has no room. `name` defaults to
+    the job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each by ordinal or UUID.
     Raises ImageDamaged, ImageMismatch, StepFailed; then no process is left behind.
     """
     found = find(source) if isinstance(source, str | os.PathLike) else source
@@ -223,7 +223,7 @@ def restore(
         with found.reading():
             return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
     source_name = f"{found.name}@{found.store.url}"
-    if found.store.is_local:
+    if found.store.opens_elsewhere:
         where = {"image": found.id, "store": found.store.url, "env": found.store.opening(), "source": source_name}
         return _restore(found.backend, where, name, gpu_map, progress)
     with found.fetched(progress) as fetched:

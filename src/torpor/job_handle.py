@@ -138,21 +138,23 @@ class Job:
     def checkpoint_into(
         self,
         store: str,
-        name: str,
+        name: str | None = None,
         leave_running: bool = False,
         deadline: float = 30.0,
         progress: Callable[[Progress], None] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Save the job into an image of that name in the store in the folder `store`; `Store.checkpoint` is for users.
+        """Save the job into an image in the store at `store`; `Store.checkpoint` is for users.
 
+        `name` is the image's; by default the first `<job>-<n>` that is free there, and among this user's images.
         `env` are the variables that open the store (`Store.opening`).
 
         The image is never a folder: of the GPU's bytes only chunks that the store lacks are moved. Returns what the
         keeper says of it. Errors as for `checkpoint`, and those of the store; the job is then as it was.
         """
-        params = {"job": self.name, "name": name, "store": store, "leave_running": leave_running, "deadline": deadline}
-        return self._call("checkpoint", {**params, "env": dict(env or {})}, progress)
+        params = {"job": self.name, "store": store, "leave_running": leave_running, "deadline": deadline}
+        named = {"name": name or f"{self.name}-1", "or_next": name is None}
+        return self._call("checkpoint", {**params, **named, "env": dict(env or {})}, progress)
 
     def suspend(
         self,

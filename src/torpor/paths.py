@@ -66,6 +66,12 @@ def tier_dir(tier: str) -> Path:
     return dram_dir() if tier == "dram" else images_dir()
 
 
+def image_names() -> set[str]:
+    """The names of this home's images in both tiers, and of those that are being made."""
+    folders = [one for one in (images_dir(), dram_dir()) if one.is_dir()]
+    return {path.name.removesuffix(".partial") for folder in folders for path in folder.iterdir()}
+
+
 def home_mark() -> str:
     """Sixteen digits that tell this home from others that share TORPOR_DRAM with it."""
     return hashlib.blake2s(str(home().resolve()).encode(), digest_size=8).hexdigest()

@@ -47,8 +47,9 @@ class Unfinished(msgspec.Struct, kw_only=True):
     """A flow that has begun and not ended: what a keeper needs to bring the job back when the one at work has died.
 
     `image` is where the flow writes its image, or which one it restores; `aside` is where a restore put the folder of
-    the sleeping job of the same name. An image on its way into a store is `stored` (`IMAGE@STORE`) as soon as the file
-    `proof` is there, and what is left at `image` is of no use any more.
+    the sleeping job of the same name. An image on its way into a store is `stored` (`IMAGE@STORE`) as soon as `proof`
+    is there, and what is left at `image` is of no use any more: a file of the store or, where that is no folder of
+    this host, an object of it, by its name.
     """
 
     verb: Literal["checkpoint", "suspend", "resume", "restore"]
@@ -244,9 +245,18 @@ def unrecorded_image(record: JobRecord) -> str | None:
     unfinished = record.unfinished
     if unfinished is None or unfinished.verb != "checkpoint" or unfinished.image is None:
         return None
-    if unfinished.proof is not None and Path(unfinished.proof).is_file():
+    if unfinished.proof is not None and _is_proven(unfinished.proof, record):
         return unfinished.stored
     return unfinished.image if (Path(unfinished.image) / "manifest.json").is_file() else None
+
+
+def _is_proven(proof: str, record: JobRecord) -> bool:
+    """Whether the image is in its store. Nobody tells CRIU to end a job before it is; without that evidence, one in a
+    bucket can only be looked for (the next keeper does)."""
+    if Path(proof).is_absolute():
+        return Path(proof).is_file()
+    ended = load_exit(record.name)
+    return ended is not None and ended.checkpointed
 
 
 def image_moved(old: str, new: str) -> None:

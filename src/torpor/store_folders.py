@@ -41,11 +41,11 @@ def checkpoint(take: Take, job: str, store: Store, *, progress: OnProgress | Non
     """Take a checkpoint of `job` and bring it into the store afterwards; durable there when this returns.
 
     `take` makes an image in the folder that it is given. That is removed when the store has it; where the store fails,
-    it stays, and the error says where it is.
+    it stays, and the error says where it is. In the store it has the folder's name, or the next one that is free.
     """
     image = take(image_folder(free_name(job, store), "disk"), None)
     try:
-        result = store.put(image, check=False, progress=progress)
+        result = store.put(image, check=False, or_next=True, progress=progress)
     except TorporError as error:
         error.hint = f"the image is whole, at {image.path}; `torpor copy {image.path} {store.url}` tries again"
         raise
@@ -55,12 +55,8 @@ def checkpoint(take: Take, job: str, store: Store, *, progress: OnProgress | Non
 
 
 def free_name(job: str, store: Store) -> str:
-    """The first `<job>-<n>` that neither the store nor this user has."""
-    taken = {one.name for one in store.images()} | store.tags().keys()
-    for place in ("disk", "dram"):
-        taken |= {path.name.removesuffix(".partial") for path in _entries(paths.tier_dir(place))}
+    """The first `<job>-<n>` that neither the store nor this user has, nor anybody who brings an image there."""
+    from torpor.store.naming import coming
+
+    taken = {one.name for one in store.images()} | store.tags().keys() | coming(store.repository) | paths.image_names()
     return next(name for name in (f"{job}-{n}" for n in range(1, len(taken) + 2)) if name not in taken)
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []

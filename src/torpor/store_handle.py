@@ -26,13 +26,14 @@ from torpor.store.contents import read_head
 from torpor.store.deposit import PutResult
 from torpor.store.get import get
 from torpor.store.locks import break_lock
+from torpor.store.naming import coming
 from torpor.store.passing import passing
 from torpor.store.prune import PruneResult, prune
 from torpor.store.put import put
 from torpor.store.repository import CHUNK, Repository, StoredImage, create
 from torpor.store.transfer import transfer
 from torpor.store.verify import Findings, repair_index, verify_image, verify_store
-from torpor.writeback import Target, order_to
+from torpor.writeback import Target, order_to, place_now
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +63,10 @@ class Store:
         return self.repository.url
 
     @property
-    def is_local(self) -> bool:
-        """Whether it is a folder that a keeper can open itself, with what `opening` says: not by a command for the key,
-        which is for this process to run, since it may have to ask its user something."""
-        asks = self.repository.config.encryption is not None and keys.COMMAND in os.environ
-        return Path(self.url).is_dir() and not asks
+    def opens_elsewhere(self) -> bool:
+        """Whether a keeper can open it with what `opening` says: not by a command for the key, which is for this
+        process to run, since it may have to ask its user something."""
+        return self.repository.config.encryption is None or keys.COMMAND not in os.environ
 
     def opening(self) -> dict[str, str]:
         """The variables by which another process opens it as this one has."""
@@ -91,12 +91,14 @@ class Store:
         *,
         name: str | None = None,
         check: bool = True,
+        or_next: bool = False,
         compression: Compression = "auto",
         progress: OnProgress | None = None,
     ) -> PutResult:
         """Bring an image into this store, durably; only what the store lacks is moved.
 
-        `check` reads the image's own hashes first. Raises UsageError (the name is taken), ImageDamaged, NoSpace.
+        `check` reads the image's own hashes first. Raises UsageError (the name is taken), ImageDamaged, NoSpace. With
+        `or_next` an image of a folder gets the next name that is free (`job-8` for `job-7`) where its own is taken.
         """
         if isinstance(image, ImageInStore):
             with told("copy", image.stored.head.bytes, progress) as count:
@@ -108,6 +110,7 @@ class Store:
                 image.path,
                 name=name or image.name,
                 check=check,
+                or_next=or_next,
                 compression=compression,
                 on_bytes=count,
             )
@@ -125,10 +128,8 @@ class Store:
 
         With `tier="dram"` the job stands still only until the image is whole in memory (`begin_checkpoint`); where that
         has no room for it, as with `"disk"`: until it is in the store, into which only what it lacks of the GPU's bytes
-        is moved. A store that is no folder gets the image by way of one on the disk.
-
-        If the store fails when the image is whole elsewhere, the error says where. Otherwise errors are as for
-        `Job.checkpoint`, and the job is then as it was.
+        is moved (with a command for its key, by way of a folder). If the store fails when the image is whole elsewhere,
+        the error says where. Otherwise errors are as for `Job.checkpoint`, and the job is then as it was.
         """
         begun = time.monotonic()
         options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
@@ -139,10 +140,8 @@ class Store:
                 log.warning("%s; the image goes straight into the store", error.message)
             else:
                 return self.flush(image, progress)._replace(seconds=time.monotonic() - begun)
-        # Into a store with a limit the job would stand still for as long as that makes it.
-        if self.is_local and not self.opening().get(location.LIMIT):
-            name = store_folders.free_name(job.name, self)
-            put = job.checkpoint_into(self.url, name, leave_running, deadline, progress, self.opening())["put"]
+        if self.opens_elsewhere:
+            put = job.checkpoint_into(self.url, None, leave_running, deadline, progress, self.opening())["put"]
             return self._put_result(put)._replace(seconds=time.monotonic() - begun)
         return store_folders.checkpoint(self._taking(job, options), job.name, self, progress=progress)
 
@@ -293,9 +292,10 @@ class ImageInStore:
 
     def tag(self, name: str) -> None:
         """Give it a further name, which another image loses if it has it. UsageError when an image is named so."""
-        if any(one.head.name == name for one in self.store.repository.images()):
+        repository = self.store.repository
+        if any(one.head.name == name for one in repository.images()) or name in coming(repository):
             raise UsageError(f"the store {self.store.url} has an image named {name}", hint="choose another tag")
-        self.store.repository.tag(self.stored, name)
+        repository.tag(self.stored, name)
 
     def untag(self, name: str) -> None:
         """Take a further name from it; the image stays. NotFound when the store has no such tag."""
@@ -353,10 +353,10 @@ def find(name: str | os.PathLike[str]) -> Image | ImageInStore:
     where = location.split(os.fspath(name))
     if where is None:
         return find_image(name)
-    place = f"{where.image}@{location.named(where.store)}"
+    place = place_now(f"{where.image}@{location.named(where.store)}")
     if order := order_to(place):
         return Image(Path(order.image))
-    return open_store(where.store).image(where.image)
+    return open_store(where.store).image(place.partition("@")[0])
 
 
 def diff(old: Image | ImageInStore, new: Image | ImageInStore) -> dict[str, Any]:

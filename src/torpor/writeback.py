@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +66,7 @@ class Course(msgspec.Struct, kw_only=True):
     `written`: it is durable at `place`, and still in memory; `durable`: only there. `failed`: the last of `tries` did
     because of `error` (a TorporError's `to_dict`), and the next is at `again` (seconds since the epoch). `proof` tells
     that what is there is this very image: it is noted before the image is committed. `put` is what a store said.
+    `asked` is where the image was to go at first, if somebody else had that name when it arrived.
     """
 
     phase: Phase = "waiting"
@@ -76,6 +78,7 @@ class Course(msgspec.Struct, kw_only=True):
     error: dict[str, Any] | None = None
     proof: str | None = None
     put: dict[str, Any] | None = None
+    asked: str | None = None
 
     def describe(self) -> str:
         """For people: how far it is, in a few words."""
@@ -110,9 +113,9 @@ def _absolute(key: str, value: str) -> str:
     return ":".join(os.path.abspath(one) for one in value.split(":") if one)
 
 
-def environment(order: Order) -> dict[str, str]:
-    """This process's environment, with those variables as they were where the order was given."""
-    return {key: value for key, value in os.environ.items() if not _OPENS.fullmatch(key)} | order.target.env
+def environment(opening: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment, with those variables as they are where somebody else opens a store (`opening`)."""
+    return {key: value for key, value in os.environ.items() if not _OPENS.fullmatch(key)} | dict(opening)
 
 
 def folder() -> Path:
@@ -194,6 +197,15 @@ def order_to(place: str) -> Order | None:
         if order.target.place == place and (Path(order.image) / "manifest.json").is_file():
             return order
     return None
+
+
+def place_now(place: str) -> str:
+    """Where the image is, or is going, that was to go to a place, as its user knows it; mostly that very place."""
+    for file in folder().glob("*.course") if folder().is_dir() else []:
+        course = _read(file, Course)
+        if course is not None and course.asked == place:
+            return str(course.place)
+    return place
 
 
 def forget(image: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_full_memory_is_left(torpor: Cli, home: Path, little_memory: Path, sto
     goes_on(job, counts(job)[-1])
 
 
-def test_a_name_that_was_taken_meanwhile_is_said(torpor: Cli, home: Path, store: Store) -> None:
+def test_a_name_that_was_taken_meanwhile_stays_with_who_has_it(torpor: Cli, home: Path, store: Store) -> None:
     gate = home / "gate"
     start_keeper(home, {"TORPOR_FAULT": f"write back=hang:{gate}"})
     job = counter()
@@ -205,15 +205,11 @@ def test_a_name_that_was_taken_meanwhile_is_said(torpor: Cli, home: Path, store:
     stands(gate)
     store.put(job.checkpoint(leave_running=True), name="count-1")
     gate.touch()
-    with pytest.raises(errors.UsageError, match="count-1"):
-        store.flush(image)
-    said = {one["name"]: one["state"] for one in torpor.json("images")}
-    assert "has an image named count-1" in said["count-1"]
-    # There are ways out.
-    torpor("copy", "count-1", "@", "--name", "mine")
-    torpor("rm", "--image", "count-1")
-    nothing_is_left()
-    assert {one.name for one in store.images()} == {"count-1", "mine"}
+    assert store.flush(image).image.head.name == "count-2"
+    assert torpor.json("flush", "count-1")["flushed"][0]["place"] == f"count-2@{store.url}"
+    # Who was told the first name here does not get the other image by it.
+    assert torpor.json("show", "count-1@")["name"] == "count-2"
+    assert {one.name for one in store.images()} == {"count-1", "count-2"}
 
 
 def test_an_order_whose_image_never_came_goes(home: Path, store: Store) -> None:

@@ -11,7 +11,17 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 Fault = Literal[
-    "none", "refuse", "lose request", "cut request", "lose answer", "cut head", "cut answer", "busy", "broken", "slow"
+    "none",
+    "refuse",
+    "lose request",
+    "cut request",
+    "lose answer",
+    "cut head",
+    "cut answer",
+    "busy",
+    "broken",
+    "slow",
+    "forbid",
 ]
 FAULTS: tuple[Fault, ...] = (
     "refuse",
@@ -24,10 +34,17 @@ FAULTS: tuple[Fault, ...] = (
     "broken",
     "slow",
 )
+"""Those that may pass; `forbid` does not."""
+
 Choose = Callable[[bytes], Fault]
 """Is given the first line of a request, and says what becomes of it."""
 
 _BLOCK = 64 << 10
+_STATUS: dict[Fault, bytes] = {
+    "busy": b"503 Slow Down",
+    "broken": b"500 Internal Server Error",
+    "forbid": b"403 Forbidden",
+}
 
 
 def at_random(seed: int, one_in: int) -> Choose:
@@ -95,9 +112,8 @@ class BadNetwork:
         if b"\r\nexpect: 100-continue" in head.lower():
             near.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = _read_body(near, rest, _length(head))
-        if fault in ("busy", "broken"):
-            status = b"503 Slow Down" if fault == "busy" else b"500 Internal Server Error"
-            near.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        if fault in _STATUS:
+            near.sendall(b"HTTP/1.1 " + _STATUS[fault] + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return
         if fault == "lose request":
             return

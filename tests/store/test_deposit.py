@@ -17,6 +17,7 @@ from torpor.image.reader import decode_manifest
 from torpor.store import contents as image_objects
 from torpor.store.deposit import Deposit, PutResult
 from torpor.store.get import get
+from torpor.store.local import LocalBackend
 from torpor.store.pieces import Pieces
 from torpor.store.plan import block_label
 from torpor.store.put import put
@@ -142,7 +143,6 @@ def test_only_a_store_may_have_manifests_without_hashes(image: Path) -> None:
 def test_it_keeps_its_format_in_another_store(
     repository: Repository, deposit: Deposit, image: Path, tmp_path: Path
 ) -> None:
-    from torpor.store.local import LocalBackend
     from torpor.store.repository import create
 
     before = contents(image)
@@ -186,21 +186,27 @@ def test_who_withdraws_leaves_its_chunks_to_others(repository: Repository, depos
     assert verify_store(repository).problems == []
 
 
+@pytest.mark.parametrize("readers", [1, 4])
 def test_segments_are_made_of_chunks_in_memory_that_was_used(
-    repository: Repository, deposit: Deposit, image: Path
+    repository: Repository, deposit: Deposit, image: Path, monkeypatch: pytest.MonkeyPatch, readers: int
 ) -> None:
+    monkeypatch.setattr(LocalBackend, "readers", readers)
     segments = [(image / entry.path).read_bytes() for entry in read_manifest(image).segments()]
     assert len(segments) > 1
     save(deposit, image)
-    pieces = Pieces(repository, repository.read(repository.find("a-1")))
-    numbers = {file.path: number for number, file in enumerate(pieces.found.document.files)}
-    for index, wanted in enumerate(segments):
-        memory = bytearray(b"\xa5" * len(wanted))
-        pieces.read_into(numbers[f"gpu/{index:04d}.seg"], memoryview(memory))
-        assert memory == wanted
+    with Pieces(repository, repository.read(repository.find("a-1"))) as pieces:
+        numbers = {file.path: number for number, file in enumerate(pieces.found.document.files)}
+        for index, wanted in enumerate(segments):
+            memory = bytearray(b"\xa5" * len(wanted))
+            pieces.read_into(numbers[f"gpu/{index:04d}.seg"], memoryview(memory))
+            assert memory == wanted
 
 
-def test_a_segment_with_a_damaged_chunk_is_refused(repository: Repository, deposit: Deposit, image: Path) -> None:
+@pytest.mark.parametrize("readers", [1, 4])
+def test_a_segment_with_a_damaged_chunk_is_refused(
+    repository: Repository, deposit: Deposit, image: Path, monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    monkeypatch.setattr(LocalBackend, "readers", readers)
     save(deposit, image)
     pieces = Pieces(repository, repository.read(repository.find("a-1")))
     for pack in Path(repository.url, "packs").iterdir():
@@ -208,7 +214,7 @@ def test_a_segment_with_a_damaged_chunk_is_refused(repository: Repository, depos
         data[len(data) // 3] ^= 1
         pack.write_bytes(data)
     sizes = {file.path: (number, file.size) for number, file in enumerate(pieces.found.document.files)}
-    with pytest.raises(ImageDamaged, match="chunk"):
+    with pieces, pytest.raises(ImageDamaged, match="chunk"):
         for path, (number, size) in sizes.items():
             if path.startswith("gpu/"):
                 pieces.read_into(number, memoryview(bytearray(size)))

@@ -15,6 +15,7 @@ from tests.store.bad_network import BadNetwork, Fault
 from tests.store.images import contents, make_image, noise
 from tests.store.s3_server import BUCKET, LentClient, S3Server
 from tests.store.test_cycle import COUNTER, counts, passes
+from torpor import paths
 from torpor.image_handle import find_image
 from torpor.store import location
 from torpor.store.s3 import PART, S3Backend
@@ -77,11 +78,15 @@ def test_a_job_goes_on_from_a_bucket(
     monkeypatch.setenv("TORPOR_KEY_FILE", str(home / "key"))
     torpor("run", "-d", "--name", "count", "--", *COUNTER)
     passes(torpor, "count", 5)
-    saved = torpor.json("checkpoint", "count", "--store", bucket.url)
+    saved = torpor.json("checkpoint", "count", "--store", bucket.url, "--limit", "500MB/s")
     assert saved["new"] >= MIB
+    # Straight, as into a folder: by chunks out of GPU memory, and by chunks into it.
+    assert saved["sifted"]["moved"] >= 8 * MIB
+    assert not [*(home / "images").glob("*"), *paths.dram_dir().glob("[!.]*"), *paths.dram_dir().glob(".staged/*")]
     last = counts(torpor, "count")[-1]
-    woken = torpor.json("restore", f"{saved['image']}@{bucket.url}")
+    woken = torpor.json("restore", f"{saved['image']}@{bucket.url}", "--limit", "500MB/s")
     assert (woken["job"], woken["store"]) == ("count", bucket.url)
+    assert {"copy", "fetch", "wait for hashes"} <= woken["phases"].keys()
     passes(torpor, "count", last + 3)
     numbers = counts(torpor, "count")
     assert numbers == list(range(numbers[0], numbers[-1] + 1))

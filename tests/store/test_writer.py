@@ -13,7 +13,7 @@ import pytest
 from blake3 import blake3
 
 from tests.conftest import eventually
-from torpor.errors import NoSpace
+from torpor.errors import Cancelled, NoSpace
 from torpor.store import chunks, index, writer
 from torpor.store.pack import Chunk, PackBuilder
 from torpor.store.repository import Repository
@@ -108,6 +108,38 @@ def test_a_failure_reaches_all_who_bring_chunks(repository: Repository) -> None:
     with pytest.raises(NoSpace):
         taking.finish()
     assert list(repository.backend.list("index")) == []
+
+
+def test_who_gives_up_waits_for_no_store(repository: Repository) -> None:
+    gate = Gate(repository)
+    taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
+
+    def bring(first: int) -> None:
+        for number in range(first, 4000, 4):
+            taking.add(data(number))
+
+    with ThreadPoolExecutor(4) as threads:
+        bringing = [threads.submit(bring, first) for first in range(4)]
+        eventually(lambda: gate.waiting == WRITERS)
+        taking.give_up(Cancelled("not wanted any more"))
+        for one in bringing:
+            with pytest.raises(Cancelled):
+                one.result(timeout=100)
+    with pytest.raises(Cancelled):
+        taking.finish()
+    taking.abandon()
+    gate.open.set()
+
+
+def test_what_was_written_before_a_failure_is_not_written_again(repository: Repository) -> None:
+    taking = StoreWriter(repository.backend, index.build([]), pack_size=PACK)
+    for number in range(20):  # two packs, and half of one
+        taking.add(data(number))
+    eventually(lambda: len(taking.objects) == 2)
+    taking.abandon()
+    again = StoreWriter(repository.backend, repository.load_index(only_present=True), pack_size=PACK)
+    assert again.claim([data(number).digest for number in range(20)]).count(False) == 16
+    again.finish()
 
 
 def test_a_chunk_is_asked_for_once(repository: Repository) -> None:

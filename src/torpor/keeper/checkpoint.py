@@ -40,15 +40,16 @@ log = logging.getLogger(__name__)
 
 def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
     """Any failure before the commit leaves the job exactly as it was, running or suspended, and no image."""
-    place = params.path if params.store is None else f"{params.name}@{params.store}"
+    places = [params.path] if params.store is None else []  # in a store nobody else can have the name
     with ExitStack() as stack:
         stack.callback(host.writeback.wake)  # last of all, and after a failure too: there may be an image
-        stack.enter_context(host.flow("checkpoint", params.job, place))
+        stack.enter_context(host.flow("checkpoint", params.job, *places))
         _record, state = jobs.load(host, params.job)
         deposit = None
         if params.store is not None:
             with report.phase("open store"):
-                deposit = stack.enter_context(depositing.opened(params.store, params.name, params.env))
+                deposit, params.name = stack.enter_context(depositing.opened(params, params.store))
+            report.when_cancelled(deposit.give_up)
         if state is JobState.SUSPENDED:
             return checkpoint_suspended.run(host, params, deposit, report)
         return _run(host, params, deposit, report)

@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torpor import paths
+import msgspec
+
+from torpor import paths, records, writeback
+from torpor.errors import UsageError
 from torpor.image.manifest import FileEntry, ProcessEntry
 from torpor.image.writer import ImageWriter
 from torpor.keeper import discard
 from torpor.keeper.carry import used
 from torpor.keeper.host import Host
+from torpor.keeper.messages import CheckpointParams
 from torpor.records import check_name
 
 TYPE_CHECKING = False
@@ -30,25 +34,73 @@ STAGED = ".staged"
 
 
 @contextmanager
-def opened(store: str, name: str, env: dict[str, str]) -> Iterator[Deposit]:
-    """A store in a folder, opened as by somebody with these variables and locked for an image of that name.
+def opened(params: CheckpointParams, store: str) -> Iterator[tuple[Deposit, str]]:
+    """A store, opened as by whoever asks, locked for an image and its name, which is given too.
 
-    Raises NotFound, ImageDamaged, UsageError (the name is taken), WrongState (somebody has it for himself), NoRights.
+    Raises NotFound, ImageDamaged, UsageError (the name is taken, or the store is an archive), WrongState (somebody has
+    it for himself), NoRights.
     """
     # Stores bring numpy with them, which no keeper should wait for before it is asked for a store.
     from torpor.store import location
     from torpor.store.deposit import Deposit
-    from torpor.store.put import check_free
+    from torpor.store.naming import named
 
-    check_name(name)
-    repository = location.open_store(store, env=env)
+    if location.is_archive(store):
+        raise UsageError(f"{store} is an archive, which is not changed", hint="`torpor import` it into a store")
+    check_name(params.name)
+    repository = location.open_store_as(store, writeback.environment(params.env))
+    taken = paths.image_names() if params.or_next else ()
     try:
-        with repository.lock("shared", "checkpoint") as held:
-            check_free(repository, name)
-            with Deposit(repository, held) as deposit:
-                yield deposit
+        with named(repository, "checkpoint", params.name, or_next=params.or_next, taken=taken) as (name, held):
+            with Deposit(repository, held) as deposit, _remembered(params.job, store, params.env):
+                yield deposit, name
     finally:
         repository.backend.close()
+
+
+@contextmanager
+def _remembered(job: str, store: str, env: dict[str, str]) -> Iterator[None]:
+    """While the block runs the next keeper can open the store, too: a bucket cannot be looked into without."""
+    if Path(store).is_dir():
+        yield
+        return
+    file = _opening(job)
+    paths.make_private(file.parent)
+    records.write_atomically(file, msgspec.json.encode(env))
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def is_there(job: str, image: str, proof: str) -> bool:
+    """Whether the object `proof` of an image on its way into a store (`IMAGE@STORE`) is there.
+
+    Raises what opening the store does, and StepFailed: then nobody knows.
+    """
+    from torpor.store import location
+    from torpor.store.backend import NoObject
+
+    file = _opening(job)
+    env = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.exists() else writeback.opening()
+    repository = location.open_store_as(image.partition("@")[2], writeback.environment(env))
+    try:
+        repository.backend.size(proof)
+    except NoObject:
+        return False
+    finally:
+        repository.backend.close()
+    return True
+
+
+def forget(job: str) -> None:
+    """Nobody needs to look for the job's image any more."""
+    _opening(job).unlink(missing_ok=True)
+
+
+def _opening(job: str) -> Path:
+    """A file for this user only, in memory, as its contents may be secrets."""
+    return paths.dram_dir() / STAGED / f"{paths.home_mark()}-{job}.opening"
 
 
 def staging(job: str, size: int) -> Path:

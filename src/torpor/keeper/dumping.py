@@ -182,7 +182,9 @@ class Saving:
             job.info = _settled(job)  # somebody may have sent it input meanwhile
             manifest.phases = dict(report.phases)
             sealed = deposit.seal(self.name, manifest, encode(manifest), scan, hashed=False)
-            proof = str(Path(deposit.repository.url) / "images" / sealed.image.id)
+            url, proof = deposit.repository.url, f"images/{sealed.image.id}"
+            if Path(url).is_dir():
+                proof = str(Path(url) / proof)
             unfinished = Unfinished(verb="checkpoint", image=str(self.path), stored=self.place, proof=proof)
             job.set_state(job.record.state, unfinished=unfinished)
             report.no_return()

@@ -62,13 +62,14 @@ Message = Request | Cancel | Progress | Done | Failed
 class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze.
 
-    With `store`, a store's folder, the image goes there, is known by that name, and `path` and `tier` mean nothing; the
-    variables `env` open the store.
+    With `store`, a store's folder or URL, the image goes there, is known by that name (with `or_next`, by the next one
+    that is free), and `path` and `tier` mean nothing; the variables `env` open the store.
     With `target`, the image at `path` is in memory, and is written there by the keeper when the flow is done.
     """
 
     job: str
     name: str
+    or_next: bool = False
     path: str = ""
     store: str | None = None
     env: dict[str, str] = {}
@@ -81,9 +82,9 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 class RestoreParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose.
 
-    `image` is a folder or, with `store`, a store's folder which the variables `env` open, the id of an image there.
-    `source` is how the image is known (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that somebody
-    made for the restore.
+    `image` is a folder or, with `store`, a store's folder or URL which the variables `env` open, the id of an image
+    there. `source` is how the image is known (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that
+    somebody made for the restore.
     """
 
     image: str

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import shutil
+from pathlib import Path
 
 from torpor import paths, records
 from torpor.driver import ProcessState
 from torpor.errors import TorporError, WrongState
-from torpor.keeper import jobs, restore, resume
+from torpor.keeper import depositing, jobs, restore, resume
 from torpor.keeper.control import ControlClient
 from torpor.keeper.host import Host
 from torpor.keeper.report import Report
@@ -44,7 +45,9 @@ def _recover(host: Host, record: JobRecord) -> str:
     unfinished = record.unfinished or Unfinished(verb="checkpoint")
     if unfinished.verb == "restore":
         return _after_restore(host, record, unfinished)
-    return _after_flow(host, record, unfinished)
+    outcome = _after_flow(host, record, unfinished)
+    depositing.forget(record.name)
+    return outcome
 
 
 def _after_flow(host: Host, record: JobRecord, unfinished: Unfinished) -> str:
@@ -57,7 +60,7 @@ def _after_flow(host: Host, record: JobRecord, unfinished: Unfinished) -> str:
         else:
             resume.bring_back(host, record, Report())
             return "it runs on"
-    elif image := records.unrecorded_image(record):
+    elif image := records.unrecorded_image(record) or _in_bucket(record, unfinished):
         record.state, record.image = JobState.ASLEEP, image
         outcome = f"it sleeps in {image}"
         records.remove_partial(unfinished)
@@ -67,6 +70,13 @@ def _after_flow(host: Host, record: JobRecord, unfinished: Unfinished) -> str:
     record.unfinished = None
     records.save(record)
     return outcome
+
+
+def _in_bucket(record: JobRecord, unfinished: Unfinished) -> str | None:
+    """The image of a job that ended by itself, perhaps with its host, when that may have been in the store already."""
+    if unfinished.stored is None or unfinished.proof is None or Path(unfinished.proof).is_absolute():
+        return None
+    return unfinished.stored if depositing.is_there(record.name, unfinished.stored, unfinished.proof) else None
 
 
 def _lives(record: JobRecord) -> bool:

@@ -81,10 +81,19 @@ class Report:
         self.phases: dict[str, float] = {}
         self._cancelled = False
         self._final = False
+        self._waiting: Callable[[Cancelled], None] | None = None
 
     def cancel(self) -> None:
         """The client wants the flow undone."""
         self._cancelled = True
+        if self._waiting is not None and not self._final:
+            self._waiting(_cancelled())
+
+    def when_cancelled(self, tell: Callable[[Cancelled], None]) -> None:
+        """Also tell whatever may wait for long in the midst of a phase: called by `cancel`, in another thread."""
+        self._waiting = tell
+        if self._cancelled:
+            tell(_cancelled())
 
     def no_return(self) -> None:
         """What follows cannot be cancelled any more; raises Cancelled when that was asked for until now."""
@@ -93,7 +102,7 @@ class Report:
 
     def _check(self) -> None:
         if self._cancelled and not self._final:
-            raise Cancelled("cancelled, and rolled back")
+            raise _cancelled()
 
     @contextmanager
     def phase(self, name: str, total: int = 0) -> Iterator[Phase]:
@@ -113,3 +122,7 @@ class Report:
     def total(self) -> float:
         """Seconds since the flow began."""
         return round(time.monotonic() - self.begun, 6)
+
+
+def _cancelled() -> Cancelled:
+    return Cancelled("cancelled, and rolled back")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torpor.errors import StepFailed
 from torpor.keeper.host import Host
 from torpor.keeper.memory import MappedRow
 from torpor.keeper.moves import TakenOut
@@ -63,6 +64,11 @@ class SiftOut(TakenOut):
         self._chunk = deposit.repository.chunk
         # The software GPU is the host, and hashes its memory a hundred times slower than the host does.
         self.sifting = Sifting(wanted() or ("host" if host.backend == "sim" else "gpu"))
+
+    def stop(self) -> None:
+        """As for all; the store may take its time with what it has been given."""
+        self._deposit.give_up(StepFailed(step="store", reason="an earlier step failed"))
+        super().stop()
 
     def _move(self, mapped: dict[str, MappedRow], report: Report) -> None:
         with report.phase("sift", self.size) as phase:

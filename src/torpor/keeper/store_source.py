@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torpor import writeback
 from torpor.errors import ImageDamaged
 from torpor.image.manifest import FileEntry
 from torpor.image.reader import decode_manifest
@@ -69,21 +70,21 @@ class StoreFiller(Filler):
 
 @contextmanager
 def opened(store: str, identity: str, env: dict[str, str]) -> Iterator[StoreSource]:
-    """The image of that id in the store in the folder `store`, opened as by somebody with these variables.
+    """The image of that id in a store, opened as by somebody with these variables.
 
     Errors as for `sources.opened`.
     """
-    repository = location.open_store(store, env=env)
+    repository = location.open_store_as(store, writeback.environment(env))
     try:
         with repository.lock("shared", "restore", read_only=True):
             found = contents.read(repository.backend, identity)
             size = sum(file.size for file in found.document.files if _is_file(file.path))
             with passing(size) as folder:
-                yield StoreSource(Pieces(repository, found), f"{found.head.name}@{repository.url}", folder)
+                with Pieces(repository, found) as pieces:
+                    yield StoreSource(pieces, f"{found.head.name}@{repository.url}", folder)
     finally:
         repository.backend.close()
 
 
 def _is_file(path: str) -> bool:
     return not path.startswith("gpu/")
-

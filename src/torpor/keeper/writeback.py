@@ -237,7 +237,7 @@ class Writeback:
         writeback.save_course(image, course)
 
     def _run_writer(self, order: Order) -> None:
-        environment = writeback.environment(order)
+        environment = writeback.environment(order.target.env)
         if faults := fault.text():
             environment["TORPOR_FAULT"] = faults
         command = [sys.executable, "-m", "torpor.keeper.writer", Path(order.image).name]

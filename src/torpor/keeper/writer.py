@@ -26,7 +26,7 @@ from torpor.store import location, plan
 from torpor.store.backend import NoObject
 from torpor.store.deposit import PutResult
 from torpor.store.put import put
-from torpor.writeback import Course, Order, Target
+from torpor.writeback import Course, Order
 
 NICE = 5
 """Jobs and flows come first."""
@@ -71,7 +71,12 @@ class Telling:
         self._lock = threading.Lock()
         self._told = 0.0
         self.course = Course(
-            phase="writing", place=before.place, tries=before.tries, proof=before.proof, put=before.put
+            phase="writing",
+            place=before.place,
+            tries=before.tries,
+            proof=before.proof,
+            put=before.put,
+            asked=before.asked,
         )
 
     def begin(self, total: int) -> None:
@@ -111,7 +116,7 @@ def _write(order: Order, telling: Telling) -> None:
     """To its target; not again where an earlier writer had done it, and died before it could say so."""
     image, target = Path(order.image), order.target
     if target.store is not None:
-        _into_store(image, target, target.store, telling)
+        _into_store(order, target.store, telling)
         return
     assert target.path is not None
     path = Path(target.path)
@@ -120,8 +125,20 @@ def _write(order: Order, telling: Telling) -> None:
         copy_to_disk(image, path, sizes, on_bytes=telling.move, on_sealed=telling.prove)
 
 
-def _into_store(image: Path, target: Target, store: str, telling: Telling) -> None:
+def _into_store(order: Order, store: str, telling: Telling) -> None:
+    image, target = Path(order.image), order.target
     repository = location.open_store(store)
+
+    def prove(result: PutResult) -> None:
+        asked = target.place
+        target.name = result.image.head.name
+        if asked != target.place:
+            telling.course.asked = telling.course.asked or asked
+        telling.course.place = target.place
+        telling.prove(result.image.id, result)
+        if asked != target.place:
+            writeback.save(order)
+
     try:
         proof = telling.course.proof
         if proof is not None:
@@ -135,9 +152,10 @@ def _into_store(image: Path, target: Target, store: str, telling: Telling) -> No
             repository,
             image,
             name=target.name,
+            or_next=True,  # the name was free when the image was made, and whoever was faster meanwhile keeps it
             hash_files=False,
             on_bytes=telling.move,
-            on_sealed=lambda result: telling.prove(result.image.id, result),
+            on_sealed=prove,
         )
     finally:
         repository.backend.close()

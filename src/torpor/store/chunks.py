@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,20 @@ def read_all(
             raise
 
 
-def read_here(backend: Backend, index: Index, rows: NDArray[np.int64], use: Use) -> None:
-    """As `read_all`, in the calling thread."""
-    for group in _groups(index, rows):
-        _read_group(backend, index, group, use, False, None)
+def read_here(
+    backend: Backend, index: Index, rows: NDArray[np.int64], use: Use, workers: ThreadPoolExecutor | None = None
+) -> None:
+    """As `read_all`, in the calling thread or in those of `workers`, which use nothing more when this has returned."""
+    if workers is None:
+        for group in _groups(index, rows):
+            _read_group(backend, index, group, use, False, None)
+        return
+    pending = [workers.submit(_read_group, backend, index, group, use, False, None) for group in _groups(index, rows)]
+    try:
+        for one in pending:
+            one.result()
+    finally:
+        wait([one for one in pending if not one.cancel()])
 
 
 def opened(backend: Backend, index: Index, row: int, data: bytes | memoryview) -> bytes | memoryview:
@@ -129,9 +139,7 @@ def _read_group(backend: Backend, index: Index, group: list[int], use: Use, enco
         use(row, stored if encoded else plain)
 
 
-def _lost(
-    backend: Backend, index: Index, group: list[int], wrong: Wrong | None, why: str, cause: TorporError
-) -> None:
+def _lost(backend: Backend, index: Index, group: list[int], wrong: Wrong | None, why: str, cause: TorporError) -> None:
     error = broken(backend, index.rows["id"][group[0]].tobytes(), index.place(group[0]), why)
     if wrong is None:
         raise error from cause

@@ -173,6 +173,10 @@ class Deposit:
             seconds=time.monotonic() - self._begun,
         )
 
+    def give_up(self, reason: BaseException) -> None:
+        """Let whoever brings chunks, or waits in `flush`, hear of `reason` at once, however long the store takes."""
+        self._writer.give_up(reason)
+
     def abandon(self) -> None:
         """Write nothing more, unless all has been written: packs that are there stay until a prune."""
         if not self._finished:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from torpor.errors import NoRights, NotFound, UsageError
 from torpor.store import cipher, keys
+from torpor.store.apart import ApartBackend
 from torpor.store.archive import ArchiveBackend
 from torpor.store.backend import CONFIG, Backend, NoObject
 from torpor.store.limit import LimitBackend, parse_rate
@@ -68,24 +69,45 @@ def named(store: str | None = None) -> str:
     return os.path.abspath(match[2] if match else place)
 
 
-def open_store(
-    store: str | None = None, *, limit: str | None = None, env: Mapping[str, str] = os.environ
-) -> Repository:
+def open_store(store: str | None = None, *, limit: str | None = None) -> Repository:
     """The store at that place, by default that of TORPOR_STORE. Raises NotFound, UsageError, ImageDamaged.
 
     `limit` is a rate for each direction, by default that of TORPOR_LIMIT; empty for none. The key of an encrypted store
-    comes from the environment (`keys`); NoRights where it does not fit. `env` has these variables, if this process's
-    environment is not meant.
+    comes from the environment (`keys`); NoRights where it does not fit.
     """
-    place = chosen(store.removeprefix("@") if store else store)
+    return _opened(open_backend(chosen(store.removeprefix("@") if store else store), limit), os.environ)
+
+
+def open_store_as(place: str, env: Mapping[str, str]) -> Repository:
+    """The store at that place as a process with these variables, and no others, would open it. Errors as above."""
+    match = _URL.fullmatch(place)
+    if match and match[1] in SCHEMES:
+        return _opened(ApartBackend(place, env), env)
+    return _opened(open_backend(place, env.get(LIMIT, "")), env)
+
+
+def open_backend(place: str, limit: str | None = None) -> Backend:
+    """What lies there, which need be no store, with the limit as `open_store` has it."""
     backend = _backend(place, make=False)
-    locked = not isinstance(backend, ArchiveBackend)
     try:
-        limited = _limited(backend, env.get(LIMIT) if limit is None else limit)
-        return open_repository(limited, locked=locked, keys=lambda: keys.from_environment(backend.url, env))
+        return _limited(backend, os.environ.get(LIMIT) if limit is None else limit)
     except BaseException:
         backend.close()
         raise
+
+
+def _opened(backend: Backend, env: Mapping[str, str]) -> Repository:
+    locked = not is_archive(backend.url)
+    try:
+        return open_repository(backend, locked=locked, keys=lambda: keys.from_environment(backend.url, env))
+    except BaseException:
+        backend.close()
+        raise
+
+
+def is_archive(place: str) -> bool:
+    """Whether the store at a place (its `url`) is a file that `export` made: it is not changed, and has no locks."""
+    return Path(place).is_file()
 
 
 def create_store(store: str | None = None, *, chunk: int = CHUNK, key: bytes | None = None) -> Repository:

@@ -13,7 +13,7 @@ import platform
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -30,8 +30,11 @@ WAIT = 60.0
 """Seconds that a verb waits for others by default."""
 
 
-class Lock(msgspec.Struct, kw_only=True):
-    """Who holds it: `start` is the process's start time in clock ticks since that `boot`; `since` a UTC time."""
+class Lock(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Who holds it: `start` is the process's start time in clock ticks since that `boot`; `since` a UTC time.
+
+    `name` is that of the image which the holder brings, if he brings one, and nobody else may meanwhile (`naming`).
+    """
 
     mode: Mode
     verb: str
@@ -43,17 +46,19 @@ class Lock(msgspec.Struct, kw_only=True):
     start: int
     user: str
     since: str
+    name: str | None = None
 
     def describe(self) -> str:
         return f"`{self.verb}`, process {self.pid} of {self.user} on {self.host}, since {self.since}"
 
 
 class Held:
-    """A lock that this process holds."""
+    """A lock that this process holds. `others` have these names of images in theirs: who they are, by name."""
 
-    def __init__(self, backend: Backend, name: str | None) -> None:
+    def __init__(self, backend: Backend, name: str | None, others: Mapping[str, str] | None = None) -> None:
         self._backend = backend
         self._name = name
+        self.others = others or {}
 
     def check(self) -> None:
         """StepFailed when somebody took the lock away: what was written may be gone, so nothing may refer to it."""
@@ -74,13 +79,21 @@ class Held:
 
 
 @contextmanager
-def hold(backend: Backend, mode: Mode, verb: str, *, wait: float = WAIT, read_only: bool = False) -> Iterator[Held]:
+def hold(
+    backend: Backend,
+    mode: Mode,
+    verb: str,
+    *,
+    wait: float = WAIT,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Iterator[Held]:
     """Hold a lock while the block runs. WrongState names who holds what excludes it after `wait` seconds.
 
-    With `read_only` a store that cannot be written is used without one.
+    With `read_only` a store that cannot be written is used without one. `name` is written in it (`naming`).
     """
     try:
-        held = _acquire(backend, mode, verb, wait)
+        held = _acquire(backend, mode, verb, wait, image=name)
     except NoRights:
         if not read_only:
             raise
@@ -147,19 +160,28 @@ def identity() -> dict[str, Any]:
     }
 
 
-def _acquire(backend: Backend, mode: Mode, verb: str, wait: float, pause: Callable[[float], None] = time.sleep) -> Held:
+def _acquire(
+    backend: Backend,
+    mode: Mode,
+    verb: str,
+    wait: float,
+    pause: Callable[[float], None] = time.sleep,
+    image: str | None = None,
+) -> Held:
     end = time.monotonic() + wait
     while True:
         name = f"locks/{secrets.token_hex(16)}"
-        mine = Lock(mode=mode, verb=verb, user=_user(), since=_now(), **identity())
-        backend.write(name, sealed.pack_json(mine))
+        mine = Lock(mode=mode, verb=verb, user=_user(), since=_now(), name=image, **identity())
+        backend.write(name, sealed.pack_json(msgspec.to_builtins(mine)))
         try:
-            in_way = _in_way(backend, name, mode)
+            found = _others(backend, name)
+            in_way = _in_way(backend, found, mode)
         except BaseException:
             backend.delete([name])
             raise
         if in_way is None:
-            return Held(backend, name)
+            bringing = {lock.name: lock.describe() for lock in found.values() if lock.name and not is_dead(lock)}
+            return Held(backend, name, bringing)
         backend.delete([name])
         if time.monotonic() > end:
             other, lock = in_way
@@ -171,7 +193,7 @@ def _acquire(backend: Backend, mode: Mode, verb: str, wait: float, pause: Callab
         pause(random.uniform(0.02, 0.2))
 
 
-def _in_way(backend: Backend, own: str, mode: Mode) -> tuple[str, Lock] | None:
+def _others(backend: Backend, own: str) -> dict[str, Lock]:
     found = every(backend)
     if own not in found:
         # Who comes second could not see this lock either.
@@ -180,8 +202,13 @@ def _in_way(backend: Backend, own: str, mode: Mode) -> tuple[str, Lock] | None:
             reason=f"the listing of {backend.url} does not show what was written a moment ago",
             hint="a place whose listings lag cannot hold a store; if somebody removed the lock, try again",
         )
-    for name, lock in found.items():
-        if name == own or (mode == "shared" and lock.mode == "shared"):
+    del found[own]
+    return found
+
+
+def _in_way(backend: Backend, others: Mapping[str, Lock], mode: Mode) -> tuple[str, Lock] | None:
+    for name, lock in others.items():
+        if mode == "shared" and lock.mode == "shared":
             continue
         if is_dead(lock):
             backend.delete([name])

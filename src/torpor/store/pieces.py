@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +41,11 @@ def rows_of(repository: Repository, found: Contents, index: Index) -> NDArray[np
 
 
 class Pieces:
-    """An image's files as parts of chunks. Threads share it; the store is locked for as long as it is used."""
+    """An image's files as parts of chunks. Threads share it; the store is locked for as long as it is used.
+
+    A context manager: leaving it ends the threads that read what `read_into` asks for, where the place serves several
+    reads at once.
+    """
 
     def __init__(self, repository: Repository, found: Contents) -> None:
         """Raises ImageDamaged when the store lacks a chunk that the image has."""
@@ -49,6 +55,17 @@ class Pieces:
         self._by_file: list[list[Target]] = [[] for _ in found.document.files]
         for target in _targets(found, rows_of(repository, found, self._index)):
             self._by_file[target.file].append(target)
+        readers = self._backend.readers
+        self._workers = ThreadPoolExecutor(readers, "store-get") if readers > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
 
     def of_file(self, file: int) -> list[Target]:
         """The parts of a file, by its number in the document."""
@@ -61,7 +78,7 @@ class Pieces:
         chunks.read_all(self._backend, self._index, rows, _use(wanted, write), threads)
 
     def read_into(self, file: int, memory: memoryview) -> None:
-        """Fill `memory` with a file's first bytes, every chunk checked before, in this thread and without the GIL.
+        """Fill `memory` with a file's first bytes, every chunk checked before and without the GIL.
 
         Raises ImageDamaged, which names chunk, pack and offset; the memory may then have anything in it.
         """
@@ -75,7 +92,8 @@ class Pieces:
             room[target.offset : target.offset + target.length] = np.frombuffer(data, np.uint8)
 
         wanted = _by_row(targets)
-        chunks.read_here(self._backend, self._index, np.array(sorted(wanted), np.int64), _use(wanted, write))
+        rows = np.array(sorted(wanted), np.int64)
+        chunks.read_here(self._backend, self._index, rows, _use(wanted, write), self._workers)
 
 
 def _by_row(targets: list[Target]) -> dict[int, list[Target]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from torpor.errors import UsageError
 from torpor.image import hashing
 from torpor.image import manifest as image_manifest
 from torpor.image.manifest import FileEntry, Manifest
@@ -17,6 +17,7 @@ from torpor.records import check_name
 from torpor.store import locks
 from torpor.store.chooser import Compression
 from torpor.store.deposit import Deposit, PutResult
+from torpor.store.naming import Named, named
 from torpor.store.pack import PACK
 from torpor.store.repository import Repository
 from torpor.store.scan import OnBytes, Scan
@@ -29,6 +30,7 @@ def put(
     name: str | None = None,
     check: bool = True,
     unique: bool = True,
+    or_next: bool = False,
     hash_files: bool = True,
     compression: Compression = "auto",
     pack_size: int = PACK,
@@ -38,7 +40,8 @@ def put(
 ) -> PutResult:
     """Put the image in `folder` into the store, durably; `name` is what it is called there, by default the same.
 
-    With `check` the image's own hashes are checked before. With `unique` a name that the store has is a UsageError.
+    With `check` the image's own hashes are checked before. With `unique` a name that the store has is a UsageError, or
+    with `or_next` not used: then it is the next one that is free.
     Without `hash_files`, files that have no hash do not get one, which saves reading them once more; their chunks have.
     `on_sealed` is told what this will have done before the image is there.
     Raises ImageDamaged, NoSpace, NoRights, StepFailed, WrongState (the store is locked); nothing was added then.
@@ -46,9 +49,7 @@ def put(
     begin = time.monotonic()
     manifest = read_manifest(folder)
     name = check_name(name or manifest.name)
-    with repository.lock("shared", "copy", wait=wait) as held:
-        if unique:
-            check_free(repository, name)
+    with _locked(repository, name, unique, or_next, wait) as (name, held):
         if check:
             verify(folder, manifest)
         else:
@@ -64,10 +65,14 @@ def put(
     return result._replace(seconds=time.monotonic() - begin)
 
 
-def check_free(repository: Repository, name: str) -> None:
-    """UsageError when the store has an image of that name, or a tag."""
-    if any(one.head.name == name for one in repository.readable_images()[0]) or name in repository.tags():
-        raise UsageError(f"the store {repository.url} has an image named {name}", hint="choose another with --name")
+@contextmanager
+def _locked(repository: Repository, name: str, unique: bool, or_next: bool, wait: float) -> Iterator[Named]:
+    if unique:
+        with named(repository, "copy", name, or_next=or_next, wait=wait) as found:
+            yield found
+    else:
+        with repository.lock("shared", "copy", wait=wait) as held:
+            yield Named(name, held)
 
 
 def _manifest(folder: Path, manifest: Manifest, scan: Scan, hash_files: bool) -> bytes:

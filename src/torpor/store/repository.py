@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -78,14 +78,25 @@ class Repository:
 
     @contextmanager
     def lock(
-        self, mode: locks.Mode, verb: str, *, wait: float = locks.WAIT, read_only: bool = False
+        self,
+        mode: locks.Mode,
+        verb: str,
+        *,
+        wait: float = locks.WAIT,
+        read_only: bool = False,
+        name: str | None = None,
     ) -> Iterator[locks.Held]:
-        """Hold a lock of the store; archives, which one process writes, have none."""
+        """Hold a lock of the store, for whoever brings an image with its name; archives, which one process writes, have
+        none."""
         if not self._locked:
             yield locks.Held(self.backend, None)
             return
-        with locks.hold(self.backend, mode, verb, wait=wait, read_only=read_only) as held:
+        with locks.hold(self.backend, mode, verb, wait=wait, read_only=read_only, name=name) as held:
             yield held
+
+    def every_lock(self) -> list[locks.Lock]:
+        """All locks, those of the dead included."""
+        return [*locks.every(self.backend).values()] if self._locked else []
 
     def load_index(self, *, only_present: bool = False) -> Index:
         """Every chunk of the store; one that is in several packs where it is there in full, if it is anywhere.
@@ -113,13 +124,20 @@ class Repository:
             raise wrong[0]
         return found
 
-    def readable_images(self) -> tuple[list[StoredImage], list[TorporError]]:
-        """The images whose heads can be read, the oldest first, and what is wrong with the others."""
+    def readable_images(
+        self, known: Mapping[str, StoredImage] | None = None
+    ) -> tuple[list[StoredImage], list[TorporError]]:
+        """The images whose heads can be read, the oldest first, and what is wrong with the others.
+
+        Those that are `known`, by their ids, are not read again.
+        """
         names = [one.name.removeprefix("images/") for one in self.backend.list("images")]
         found: list[StoredImage] = []
         wrong: list[TorporError] = []
 
         def read(identity: str) -> StoredImage | TorporError | None:
+            if known is not None and identity in known:
+                return known[identity]
             try:
                 return StoredImage(identity, contents.read_head(self.backend, identity))
             except NoObject:

@@ -10,9 +10,9 @@ import numpy as np
 from torpor.records import check_name
 from torpor.store import chunks, contents, locks
 from torpor.store.deposit import PutResult
+from torpor.store.naming import named
 from torpor.store.pack import PACK, Chunk
 from torpor.store.pieces import rows_of
-from torpor.store.put import check_free
 from torpor.store.repository import Repository, StoredImage
 from torpor.store.scan import OnBytes, thread_count
 from torpor.store.writer import StoreWriter
@@ -31,8 +31,10 @@ def transfer(
     """Copy an image, durably; `name` is what it is called there. Errors as for `get` and `put`."""
     begin = time.monotonic()
     name = check_name(name or image.head.name)
-    with source.lock("shared", "copy", wait=wait, read_only=True), target.lock("shared", "copy", wait=wait) as held:
-        check_free(target, name)
+    with (
+        source.lock("shared", "copy", wait=wait, read_only=True),
+        named(target, "copy", name, wait=wait) as (_, held),
+    ):
         found = source.read(image)
         table = source.load_index()
         rows = np.unique(rows_of(source, found, table))

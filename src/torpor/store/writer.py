@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from torpor.errors import TorporError
 from torpor.store import index
 from torpor.store.backend import Backend
 from torpor.store.index import Index, ids_of
@@ -54,11 +56,12 @@ class StoreWriter:
         self._changed = threading.Condition()
         self._memory: list[NDArray[np.uint8]] = []
         self._filling: _Filling | None = self._empty()
-        self._room = threading.BoundedSemaphore(WRITERS)
         self._threads = ThreadPoolExecutor(WRITERS, "store-write")
-        self._pending: list[Future[None]] = []
         self._written: dict[str, tuple[int, Entries]] = {}
+        self._sent = 0
         self._busy = 0
+        self._store_failed = False
+        self._given_up = False
         self.failed: BaseException | None = None
         self.objects: set[str] = set()
         """Names of the packs and index files that it wrote. Their contents name them, so they may have been there."""
@@ -117,25 +120,43 @@ class StoreWriter:
         if self._filling is not None and not self._filling.builder.is_empty:
             self._send(self._filling)
         self._filling = None
+        with self._changed:
+            while self._sent and self.failed is None:
+                self._changed.wait()
+            if self.failed is not None:
+                raise self.failed
         self._threads.shutdown(wait=True)
-        for future in self._pending:
-            future.result()
         self._write_index()
 
+    def give_up(self, reason: BaseException) -> None:
+        """Let whoever brings chunks, or waits in `finish`, hear of `reason` at once: nobody wants them any more.
+
+        Nor does `abandon` wait for what is on its way to the store: that has no effect on anything.
+        """
+        with self._changed:
+            self._given_up = True
+            self.failed = self.failed or reason
+            self._changed.notify_all()
+
     def abandon(self) -> None:
-        """Give up: packs that were written stay behind unreferenced, until a prune."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Write nothing more but the index of what was written: it stays behind until a prune, and is not written again
+        by who tries the same once more."""
+        self._threads.shutdown(wait=not self._given_up, cancel_futures=True)
+        if not self._store_failed:
+            with suppress(TorporError):
+                self._write_index()
 
     def _empty(self) -> _Filling:
         return _Filling(PackBuilder(self._memory.pop() if self._memory else None))
 
     def _send(self, filling: _Filling) -> None:
-        self._room.acquire()
-        try:
-            self._pending.append(self._threads.submit(self._write, filling))
-        except BaseException:
-            self._room.release()
-            raise
+        with self._changed:
+            while self._sent >= WRITERS and self.failed is None:
+                self._changed.wait()
+            if self.failed is not None:
+                raise self.failed
+            self._sent += 1
+        self._threads.submit(self._write, filling)
 
     def _write(self, filling: _Filling) -> None:
         try:
@@ -161,13 +182,14 @@ class StoreWriter:
                 self._on_written(pack.size, seconds / busy)
             if due:
                 self._write_index()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by whoever brings more, or finishes
             with self._changed:
+                self._store_failed = True
                 self.failed = self.failed or error
-                self._changed.notify_all()
-            raise
         finally:
-            self._room.release()
+            with self._changed:
+                self._sent -= 1
+                self._changed.notify_all()
 
     def _write_index(self) -> None:
         with self._changed:
