@@ -100,14 +100,18 @@ class Writeback:
         course = writeback.course_of(image)
         if course is None:
             raise NotFound(f"{image} is on its way to no place", hint="`torpor copy` brings an image into a store")
-        order = writeback.order_of(image)
-        tries = course.tries
         with self._changed:
-            if order is not None and course.phase == "failed" and self._image != image:
+            if course.phase == "failed":
+                # The writer says that it has failed some time before it has ended.
+                self._changed.wait_for(lambda: self._image != image or self._stopping)
+                course = writeback.course_of(image) or course
+            tries = course.tries
+            order = writeback.order_of(image)
+            if order is not None and course.phase == "failed":
                 if env is not None and env != order.target.env:
                     order.target.env = env
                     writeback.save(order)
-                course = Course(place=course.place, tries=tries, proof=course.proof, put=course.put)
+                course = Course(place=course.place, tries=tries, proof=course.proof, put=course.put, asked=course.asked)
                 writeback.save_course(image, course)
                 self._changed.notify_all()
         with report.phase("write", course.total) as phase:
