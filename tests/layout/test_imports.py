@@ -29,7 +29,7 @@ ALLOWED = {
 
 SUPERVISOR = (
     *("supervisor", "spawn", "streams", "loop", "mounts", "wire", "requests", "criu_run", "pinned_fill"),
-    "side_by_side",
+    *("side_by_side", "shares"),
 )
 """Modules of `process` that run inside the job's supervisor: standard library and each other, nothing else."""
 

@@ -14,12 +14,10 @@ from types import TracebackType
 from torpor.errors import TorporError
 from torpor.process.page_worker import PAGE
 from torpor.process.page_workers import PageWorkers
+from torpor.process.shares import Piece, dealt
 
 Run = tuple[int, int]
 """First page and number of pages, counted in the pages file."""
-
-Piece = tuple[str, int, int]
-"""A file's path, first page and number of pages."""
 
 _PIECE = (64 << 20) // PAGE
 _PAUSE = 0.005  # seconds between two looks at the files' sizes
@@ -88,7 +86,7 @@ class PageSearch:
         """Search these pieces. The first worker maps them meanwhile, since it will move pages."""
         if not pieces:
             return
-        shares = _shares(pieces, max(self._workers.count - 1, 1))
+        shares = dealt(pieces, max(self._workers.count - 1, 1), _SMALLEST_SHARE)
         requests = [{"op": "map", "pieces": pieces}, *({"op": "search", "pieces": share} for share in shares)]
         if self._workers.count > 1:
             answers = self._workers.ask(requests)
@@ -99,22 +97,3 @@ class PageSearch:
                 self._staying.setdefault(file, []).extend((first, count) for first, count in runs)
         for file, first, count in pieces:
             self._searched[file] = first + count
-
-
-def _shares(pieces: list[Piece], count: int) -> list[list[Piece]]:
-    """The pieces in at most `count` lists of about as many pages each, in order; they are cut where a share is full."""
-    total = sum(pages for _, _, pages in pieces)
-    size = max(_SMALLEST_SHARE, -(-total // count))
-    shares: list[list[Piece]] = []
-    room = 0
-    for file, first, pages in pieces:
-        done = 0
-        while done < pages:
-            if not room:
-                shares.append([])
-                room = size
-            taken = min(room, pages - done)
-            shares[-1].append((file, first + done, taken))
-            done += taken
-            room -= taken
-    return shares

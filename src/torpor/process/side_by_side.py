@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import threading
 
+from torpor.process.shares import cut
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +35,7 @@ def parts(path: str, size: int, target: int, there: int = 0) -> list[Part]:
     finally:
         os.close(source)
     return [
-        (path, at, min(LENGTH, end - at), target, there + at) for begin, end in data for at in range(begin, end, LENGTH)
+        (path, at, length, target, there + at) for begin, end in data for at, length in cut(begin, end - begin, LENGTH)
     ]
 
 
