@@ -54,6 +54,22 @@ def test_what_may_pass_is_tried_a_bounded_number_of_times(call: str) -> None:
     assert all(0 <= pause <= most for pause, most in zip(pauses, (1.0, 2.0, 3.0, 3.0), strict=True))
 
 
+@pytest.mark.parametrize(("each", "tries"), [(60.0, 3), (11.0, 10), (0.0, 12)])
+def test_what_takes_long_is_tried_less_often(each: float, tries: int) -> None:
+    class Slow(Failing):
+        now = 0.0
+
+        def _ask(self, what: str) -> None:
+            self.now += each
+            super()._ask(what)
+
+    inner = Slow(lost())
+    patience = Patience(tries=12, first=0.0, longest=100.0, clock=lambda: inner.now)
+    with pytest.raises(StepFailed, match=f"the last of {tries} tries in {tries * each:.0f} s"):
+        RetryBackend(inner, patience).size("config")
+    assert inner.asked == {"size": tries}
+
+
 @pytest.mark.parametrize("call", sorted(CALLS))
 def test_what_passes_is_no_failure(call: str) -> None:
     inner = Failing(lost(), times=3)

@@ -12,32 +12,45 @@ from torpor.store.backend import Backend, Passing, Stored
 
 T = TypeVar("T")
 
+_FEWEST = 3
+"""Tries of what takes long: a limit on bytes per second may be why."""
+
 
 class Patience:
     """How often, and after which pauses, something is tried that fails with Passing.
 
     Before try n + 1 it waits for a random part of `first` · 2ⁿ⁻¹ seconds, of `most` at the most: those whom one failure
-    has hit together do not come back together. By default nine tries, in about 20 seconds.
+    has hit together do not come back together. By default nine tries, in about 20 seconds. Where each takes long, as it
+    does when no answer comes, the first failure after `longest` seconds is the last, but not before the third: a job
+    may stand still meanwhile.
     """
 
     def __init__(
-        self, tries: int = 9, first: float = 0.2, most: float = 10.0, pause: Callable[[float], None] = time.sleep
+        self,
+        tries: int = 9,
+        first: float = 0.2,
+        most: float = 10.0,
+        pause: Callable[[float], None] = time.sleep,
+        longest: float = 100.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tries = tries
         self.first = first
         self.most = most
+        self.longest = longest
         self._pause = pause
+        self._clock = clock
 
     def run(self, call: Callable[[], T]) -> T:
         """What `call()` gives in the end. StepFailed, which is not Passing, when the last try has failed as well."""
-        begin = time.monotonic()
+        begin = self._clock()
         number = 1
         while True:
             try:
                 return call()
             except Passing as error:
-                if number == self.tries:
-                    waited = time.monotonic() - begin
+                waited = self._clock() - begin
+                if number == self.tries or (number >= _FEWEST and waited > self.longest):
                     reason = f"{error.reason} (the last of {number} tries in {waited:.0f} s)"
                     raise StepFailed(step=error.step, reason=reason, hint=error.hint, details=error.details) from error
             self._pause(random.uniform(0, min(self.most, self.first * 2 ** (number - 1))))
