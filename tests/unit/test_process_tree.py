@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,36 @@ def test_strays_and_what_is_ignored(family: subprocess.Popen[str]) -> None:
             assert other.pid not in {process.pid for process in found.strays}
         finally:
             other.kill()
+
+
+def test_a_file_whose_path_is_too_long_to_be_told(tmp_path: Path) -> None:
+    """Of a descriptor no link can be read then; the process is there all the same."""
+    deep = (
+        "import os\n"
+        "for _ in range(25): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "os.dup2(os.open('.', 0), 0); os.execvp('sleep', ['sleep', '1000'])"
+    )
+    with subprocess.Popen([sys.executable, "-c", deep], cwd=tmp_path) as sleeper:
+        try:
+            link = Path(f"/proc/{sleeper.pid}/fd/0")
+            eventually(lambda: tree.name(sleeper.pid) == "sleep")
+            with pytest.raises(OSError, match="too long"):
+                link.readlink()
+            assert [one.pid for one in tree.below(0, sleeper.pid).processes] == [sleeper.pid]
+        finally:
+            sleeper.kill()
+
+
+def test_one_that_may_not_be_looked_at_is_told(family: subprocess.Popen[str]) -> None:
+    """It is not taken for one that is gone."""
+    look = (
+        "import sys; from torpor.process import tree\n"
+        "try: tree.below(0, int(sys.argv[1]))\n"
+        "except PermissionError: print('told')"
+    )
+    poor = ("setpriv", "--bounding-set", "-sys_ptrace")
+    done = subprocess.run([*poor, sys.executable, "-c", look, str(family.pid)], capture_output=True, text=True)
+    assert done.stdout == "told\n", done
 
 
 def test_a_root_that_is_gone() -> None:

@@ -227,6 +227,8 @@ def _uses_gpu(pid: int) -> bool:
         try:
             if str(descriptor.readlink()).startswith(GPU_DEVICE):
                 return True
-        except FileNotFoundError:
-            continue  # closed meanwhile
+        except PermissionError:
+            raise
+        except OSError:
+            continue  # closed meanwhile, or of a path too long to be told
     return GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
