@@ -125,7 +125,10 @@ class Image:
             )
         if course.phase == "durable":
             return Flushed(course.place, course.put)
-        backend = self.backend
+        order = order_of(self.path)
+        if order is None:
+            return self.flush(progress)  # it became durable between the two looks
+        backend = order.backend  # the manifest may have left memory a moment ago
         params = {"image": str(self.path), "env": opening()}
         deaths = 0
         while True:

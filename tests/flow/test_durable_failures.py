@@ -16,8 +16,9 @@ import pytest
 from tests.conftest import Cli, end_everything, eventually, keeper_of, start_keeper
 from tests.flow.test_durable import counter, counts, goes_on, nothing_is_left, stands, store, writers
 from torpor import api, errors, paths, writeback
+from torpor.keeper import client
 from torpor.keeper.writeback import AGAIN_MOST
-from torpor.records import JobState
+from torpor.records import Backend, JobState
 from torpor.store_handle import Store
 
 pytestmark = pytest.mark.criu
@@ -157,6 +158,25 @@ def test_a_full_disk_keeps_it_in_memory_until_there_is_room(torpor: Cli, home: P
     nothing_is_left()
     api.restore(small.image("count-1"))
     goes_on(job, counts(job)[-1])
+
+
+def test_a_flush_may_come_when_the_image_has_just_left_memory(
+    home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = home / "gate"
+    start_keeper(home, {"TORPOR_FAULT": f"leave memory:end=hang:{gate}"})
+    image = store.begin_checkpoint(counter())
+    stands(gate)
+    started = client.ensure_started
+
+    def in_time(backend: Backend) -> None:
+        gate.touch()
+        started(backend)
+
+    monkeypatch.setattr(client, "ensure_started", in_time)
+    assert not (image.path / "manifest.json").exists()
+    assert api.flush("count-1").place == f"count-1@{store.url}"
+    nothing_is_left()
 
 
 @pytest.fixture
