@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.native.arena.harness import environment
 from tests.native.compiled import compiled
+from tests.vm.many import all_hold
 from tests.vm.test_deferred import buffers, natively, quickly, run, step, steps, thread, words
 from tests.vm.world import BUFFERS
 
@@ -25,10 +26,26 @@ def repeated(kind: list[list[int]], times: int, seed: int, apart: bool, who: int
 
 sequences = st.lists(kinds, min_size=1, max_size=12)
 rounds = st.builds(repeated, sequences, st.integers(2, 30), words, st.sampled_from([False, False, True]), thread)
+
+
+def at_once(kind: list[list[list[int]]], times: int, seed: int, who: int) -> list[Any]:
+    mine = [[[number, buffer, shape] for number, _, shape in each] for buffer, each in enumerate(kind)]
+    return [who, "together", mine, max(2, min(times, MOST // sum(map(len, mine)))), seed]
+
+
+threads = st.builds(
+    at_once,
+    st.lists(st.lists(kinds, min_size=1, max_size=6), min_size=2, max_size=BUFFERS),
+    st.integers(2, 30),
+    words,
+    thread,
+)
 between = st.one_of(
     steps, *[step(name) for name in ("renew_module", "renew_stream", "shared_limit", "renew_graph", "hand", "hand")]
 )
-parts = st.tuples(st.lists(between, max_size=5), rounds).map(lambda both: [*both[0], both[1]])
+parts = st.tuples(st.lists(between, max_size=5), st.one_of(rounds, rounds, threads)).map(
+    lambda both: [*both[0], both[1]]
+)
 programs = st.lists(
     st.lists(parts, min_size=1, max_size=5).map(lambda program: [each for part in program for each in part]),
     min_size=1,
@@ -59,10 +76,8 @@ def test_random_rounds(tmp_path: Path, given_: Any) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(7200)
-@given(given_=programs)
-@quickly(2500)
-def test_thousands_of_random_rounds(tmp_path: Path, given_: Any) -> None:
-    compare(tmp_path, given_)
+def test_thousands_of_random_rounds(tmp_path: Path) -> None:
+    assert all_hold(lambda given_: compare(tmp_path, given_), programs, 1000) > 2000
 
 
 CHAIN = [[0, 1, 1], [1, 1, 1], [2, 1, 1], [0, 1, 2], [1, 1, 1], [0, 1, 1], [2, 1, 1], [0, 1, 2], [1, 1, 1], [0, 1, 1]]
@@ -155,6 +170,14 @@ def test_refused_fills_and_copies_are_neither_lost_nor_doubled(tmp_path: Path, f
 def test_a_changed_module_is_a_new_chain(tmp_path: Path) -> None:
     program = [ROUNDS[0], *[*ROUNDS[1:], [0, "renew_module"]] * 4]
     assert compare(tmp_path, [program])["merged"] > 0
+
+
+@pytest.mark.parametrize("hands", [[], [[0, "hand", 0, 1], [0, "hand", 1, 2]]], ids=["one stream", "two streams"])
+def test_threads_merge_side_by_side(tmp_path: Path, hands: list[Any]) -> None:
+    """What each made comes in its order, whatever was made between."""
+    mine = [[[number, buffer, 1] for number in (0, 3, 4, 1)] for buffer in (0, 1)]
+    counts = compare(tmp_path, [[*hands, *[[0, "together", mine, 20, 3]] * 3, [0, "read", 0], [0, "read", 1]]])
+    assert counts["deferred"] > 400
 
 
 @pytest.mark.full

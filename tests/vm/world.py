@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
-import threading
-from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver
 
 from tests.conformance import gpu
+from tests.vm import rounds
 
 BUFFERS, STREAMS, WORDS = 3, 3, 2048
 PLACES = 8  # in pinned memory
-SLOTS, SLOT = 256, 64  # behind them, and their bytes
 HUGE = 8000  # words of a parameter
 NAMES = ("mix", "wide", "huge", "none", "clusters", "stray", "shared")
 
@@ -45,32 +42,6 @@ extern "C" __global__ void shared(unsigned* words) {
 """
 
 
-class Held:
-    """A driver that takes no work from `hold` to `release`, where TORPOR_TEST_HELD names the file of such a fault."""
-
-    def __init__(self) -> None:
-        name = os.environ.get("TORPOR_TEST_HELD")
-        self._file = Path(name) if name else None
-        self._late: threading.Timer | None = None
-
-    def hold(self, memory: int) -> None:
-        if self._file is None:
-            return
-        gpu.call("cuMemsetD8Async", memory, 0, 8, 0)  # such a call is right
-        self._file.unlink()
-        self._late = threading.Timer(20, self._file.touch)  # a call that waits for the queue would wait for ever
-        self._late.start()
-        gpu.call("cuMemsetD16Async", memory, 0, 8, 0)
-
-    def release(self) -> None:
-        if self._file is None or self._late is None:
-            return
-        self._late.cancel()
-        if self._file.exists():
-            raise AssertionError("a call had to wait")
-        self._file.touch()
-
-
 class World:
     """One program's objects. Every method is a step; what it returns is noted."""
 
@@ -81,11 +52,12 @@ class World:
         self.blocking = [True] + [index % 2 == 0 for index in range(1, STREAMS)]
         self.buffers = [int(gpu.call("cuMemAlloc", WORDS * 4)) for _ in range(BUFFERS)]
         self.owner = [0] * BUFFERS
-        self.pinned = int(gpu.call("cuMemHostAlloc", PLACES * WORDS * 4 + SLOTS * SLOT, 0))
+        self.pinned = int(gpu.call("cuMemHostAlloc", PLACES * WORDS * 4 + rounds.SLOTS * rounds.SLOT, 0))
+        self.slots = self.pinned + PLACES * WORDS * 4
         self.turn = 0
         self.scratch = int(gpu.call("cuMemAlloc", 64))
         gpu.call("cuMemsetD16Async", self.scratch, 0, 8, 0)
-        self.held = Held()
+        self.held = rounds.Held()
         self.events = [gpu.call("cuEventCreate", 2) for _ in range(STREAMS)]
         self.graphs = [self._graph(index) for index in range(BUFFERS)]
         for index, buffer in enumerate(self.buffers):
@@ -222,47 +194,11 @@ class World:
 
     def rounds(self, kinds: list[list[int]], times: int, seed: int, apart: bool) -> list[str]:
         """The same work again and again, which the driver gets at once."""
-        gpu.call("cuCtxSynchronize")
-        slots = self.pinned + PLACES * WORDS * 4
-        ctypes.memset(slots, 0, SLOTS * SLOT)
-        free = iter(range(slots, slots + SLOTS * SLOT, SLOT))
+        return rounds.again(self, kinds, times, seed, apart)
 
-        def one(kind: int, buffer: int, shape: int, value: int, turn: int) -> str:
-            stream, memory = self.streams[self.owner[buffer]], self.buffers[buffer]
-            match kind:
-                case 0:
-                    return self.mix(buffer, shape, 32 * shape, value | 1, turn % 200, value << 20)
-                case 1:
-                    return self.wide(buffer, value % 256)
-                case 2:
-                    return self.none(self.owner[buffer])
-                case 3:
-                    return self.fill(buffer, value % 100, 3, value)
-                case 4:
-                    return self.copy((buffer + 1) % BUFFERS, buffer, 40 * shape + value % 9)
-                case 5:
-                    ctypes.memset(slot := next(free), value % 251, SLOT)
-                    return gpu.status("cuMemcpyHtoDAsync", memory + value % 100, slot, SLOT - value % 64, stream)
-                case 6:
-                    return gpu.status("cuMemcpyDtoHAsync", next(free), memory + value % 100, SLOT // shape, stream)
-                case 7:  # onto itself, by a little
-                    return gpu.status("cuMemcpyDtoDAsync", memory + 4 * shape, memory, 64, stream)
-            if shape == 2:
-                return gpu.status("cuMemsetD16Async", memory + value % 100 * 2, value % 65521, 5, stream)
-            return self.fill_bytes(buffer, value % 100, 7, value % 255)
-
-        def round_(turn: int) -> list[str]:
-            said = [one(*kind, (seed + turn * 977 * (index % 3)) % 2**32, turn) for index, kind in enumerate(kinds)]
-            if apart:
-                said.append(gpu.status("cuEventRecord", self.events[1], self.streams[1]))
-            return said
-
-        first = round_(0)
-        self.held.hold(self.scratch)
-        said = [each for turn in range(1, times) for each in round_(turn)]
-        self.held.release()
-        gpu.call("cuCtxSynchronize")
-        return [*first, *sorted(set(said)), hashlib.blake2b(ctypes.string_at(slots, SLOTS * SLOT)).hexdigest()]
+    def together(self, kinds: list[list[list[int]]], times: int, seed: int) -> list[str]:
+        """The same from several threads at a time, each with a buffer of its own."""
+        return rounds.together(self, kinds, times, seed)
 
     def renew_memory(self, buffer: int) -> str:
         """Another allocation, which comes to lie where the old one was; the buffer's graph is not to be launched."""
