@@ -42,7 +42,6 @@ class Merged {
   bool built() const { return ready_ != nullptr; }
 
   std::uint32_t seen = 0;      // how often it waited in the queue as a whole, before it was built
-  bool useless = false;        // the driver refused it, or it does not pay
   std::uint64_t last_use = 0;  // number of the merger's look
   Trial trial;
 

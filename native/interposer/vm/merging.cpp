@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -16,6 +17,7 @@ namespace torpor::vm::merging {
 namespace {
 
 constexpr std::size_t kMostGraphs = 8;
+constexpr std::size_t kMostGivenUp = 64;
 
 std::uint64_t nanoseconds() {
   timespec now{};
@@ -30,10 +32,12 @@ struct Merger {
   std::mutex lock;
   Recogniser recogniser{merges_at_once() ? std::size_t{2} : 4, merges_at_once() ? std::size_t{4} : 16};
   std::vector<std::unique_ptr<Merged>> known;
+  std::deque<std::vector<Step>> given_up;  // refused by the driver, or without a gain; not looked for any more
   std::uint64_t looks = 0;
   std::array<Usual, kWorks> alone;  // what each kind of step takes by itself
 
   void learn(std::vector<Step> steps);
+  void drop(const Merged* useless) noexcept;
   Merged* match(const Items& items, std::uint32_t waiting);
   std::uint64_t apart_ns(const Merged& merged) const;
 };
@@ -54,6 +58,7 @@ Merger* at_work() {
 void Merger::learn(std::vector<Step> steps) {
   if (steps.empty()) return;
   if (std::ranges::any_of(known, [&](const auto& each) { return each->steps() == steps; })) return;
+  if (std::ranges::find(given_up, steps) != given_up.end()) return;
   auto fresh = std::make_unique<Merged>(std::move(steps));
   fresh->last_use = looks;
   if (known.size() < kMostGraphs) {
@@ -61,6 +66,16 @@ void Merger::learn(std::vector<Step> steps) {
   } else {
     *std::ranges::min_element(known, {}, [](const auto& each) { return each->last_use; }) = std::move(fresh);
   }
+}
+
+// Never throws: it may have been launched just now.
+void Merger::drop(const Merged* useless) noexcept {
+  try {
+    given_up.push_back(useless->steps());
+    if (given_up.size() > kMostGivenUp) given_up.pop_front();
+  } catch (...) {  // then it is tried again
+  }
+  std::erase_if(known, [&](const auto& each) { return each.get() == useless; });
 }
 
 // The longest one that the items begin with.
@@ -93,27 +108,24 @@ std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
   Merged* const found = self->match(items, waiting);
   if (found == nullptr) return 0;
   found->last_use = self->looks;
-  if (found->useless || (!found->built() && ++found->seen < worth())) return 0;
+  if (!found->built() && ++found->seen < worth()) return 0;
   const std::uint64_t start = nanoseconds();
   const bool fresh = !found->built();
   const bool launched = (fresh ? found->build(items) : found->update(items)) && found->launch();
   if (!launched) {  // nothing has been submitted, so each goes by itself, with an error of its own if there is one
-    found->useless = true;
-    found->destroy();
+    self->drop(found);
     fallbacks.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
   const std::uint64_t taken = nanoseconds() - start, apart = self->apart_ns(*found);
+  const std::uint32_t size = found->size();
   if (!fresh) {
     if (apart > taken) saved_ns.fetch_add(apart - taken, std::memory_order_relaxed);
-    if (!found->trial.pays(taken, apart) && !merges_at_once()) {
-      found->useless = true;
-      found->destroy();
-    }
+    if (!found->trial.pays(taken, apart) && !merges_at_once()) self->drop(found);
   }
-  merged.fetch_add(found->size(), std::memory_order_relaxed);
+  merged.fetch_add(size, std::memory_order_relaxed);
   graphs.fetch_add(1, std::memory_order_relaxed);
-  return found->size();
+  return size;
 } catch (...) {
   give_up();  // without memory
   return 0;
@@ -140,6 +152,7 @@ void forget() {
   if (self == nullptr) [[likely]] return;
   const std::lock_guard hold(self->lock);
   self->known.clear();
+  self->given_up.clear();
   self->recogniser.forget();
 }
 
