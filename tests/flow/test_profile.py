@@ -17,7 +17,7 @@ from tests.flow import walking
 from torpor import paths
 from torpor.cli import main
 from torpor.errors import WrongState
-from torpor.keeper.client import listens
+from torpor.keeper.client import KeeperClient, listens
 from torpor.keeper.control import ControlClient, Counted, Level, sockets_in
 from torpor.profiling import Profile, Sampler, summarise
 
@@ -163,6 +163,29 @@ def test_a_while_in_a_running_job(torpor: Cli) -> None:
     job.kill()
     assert job.wait(100)
     torpor("profile", "counted", check=4)
+
+
+def test_ctrl_c_may_come_while_a_profile_begins(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del home
+    job = torpor_api.run(command("--pause"), name="counted", gpu="sim")
+    eventually(lambda: walking.printed(job))
+    call, calls = KeeperClient.call, []
+
+    def interrupted(self: KeeperClient, verb: str, *more: Any) -> dict[str, Any]:
+        found = call(self, verb, *more)
+        if verb == "profile":
+            calls.append(look(job).level)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(KeeperClient, "call", interrupted)
+    assert main(["profile", "--json", "counted"]) == 0
+    assert calls == ["counts", "off"]
+    assert json.loads(capsys.readouterr().out)["job"] == "counted"
+    job.kill()
 
 
 @pytest.mark.full

@@ -99,9 +99,9 @@ _HINT = "`torpor profile JOB`, or `torpor profile -- CMD…`"
 def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: Path | None, plot: Path | None) -> int:
     from torpor.profiling import summarise
 
-    sampler.begin(job)
-    end = None if seconds is None else time.monotonic() + seconds
     try:
+        sampler.begin(job)  # the job may count by the time that it is interrupted
+        end = None if seconds is None else time.monotonic() + seconds
         while job.state in LIVE_STATES:
             left = 0.2 if end is None else min(0.2, end - time.monotonic())
             if left <= 0:

@@ -82,9 +82,10 @@ class Sampler:
                 return None
 
     def end(self) -> Recording:
-        """Count no more, and return what was seen."""
+        """Count no more, and return what was seen, also after a `begin` that was interrupted."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._job.exit_code is None or self._job.state is JobState.ASLEEP:  # which may go on counting when it wakes
             try:
                 self._look(Level.OFF, LONG_PATIENCE_SECONDS)
