@@ -335,7 +335,9 @@ def living_in(folder: Path) -> set[int]:
             mounts = [line.split() for line in (entry / "mountinfo").read_text().splitlines()]
         except OSError:
             continue
-        inside = any(fields[4] == "/run/torpor/job" and str(folder).endswith(fields[3]) for fields in mounts)
+        # From the root of its file system, which may be mounted further down, or be a part of one.
+        roots = [fields[3] for fields in mounts if fields[4] == "/run/torpor/job"]
+        inside = any(str(folder).endswith(root) or root.endswith(str(folder)) for root in roots)
         if inside and entry.name.isdigit():
             found.add(int(entry.name))
     return found
