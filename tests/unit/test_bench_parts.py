@@ -199,6 +199,7 @@ def fails_for(side: str) -> Callable[..., cycles.Cycle]:
     return live
 
 
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("part", ["checkpoint", "gpus"])
 @pytest.mark.parametrize("side", [TORPOR, DRIVER])
 def test_a_side_that_fails_leaves_the_other_alone(side: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +227,7 @@ def test_the_sizes_and_counts_that_are_taken() -> None:
     assert [several.counts_of(gpu(devices=n)) for n in (2, 3, 4, 8)] == [[1, 2], [1, 2, 3], [1, 2, 4], [1, 2, 4, 7, 8]]
 
 
+@pytest.mark.usefixtures("home")
 def test_what_does_not_fit_is_left_out() -> None:
     gpu, room = Settings(backend="gpu"), checkpoints.Room()
     room.memory, room.images = 40 << 30, 100 << 30
