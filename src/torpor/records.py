@@ -49,7 +49,7 @@ class Unfinished(msgspec.Struct, kw_only=True):
     `image` is where the flow writes its image, or which one it restores; `aside` is where a restore put the folder of
     the sleeping job of the same name. An image on its way into a store is `stored` (`IMAGE@STORE`) as soon as `proof`
     is there, and what is left at `image` is of no use any more: a file of the store or, where that is no folder of
-    this host, an object of it, by its name.
+    this host, an object of it, by its name. `names` are paths in /dev/shm that are there for the dump alone.
     """
 
     verb: Literal["checkpoint", "suspend", "resume", "restore"]
@@ -57,6 +57,7 @@ class Unfinished(msgspec.Struct, kw_only=True):
     aside: str | None = None
     stored: str | None = None
     proof: str | None = None
+    names: list[str] = []
 
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=False):
@@ -272,3 +273,5 @@ def remove_partial(unfinished: Unfinished | None) -> None:
     """Remove what there is of an image that will never be finished."""
     if unfinished is not None and unfinished.verb == "checkpoint" and unfinished.image is not None:
         shutil.rmtree(f"{unfinished.image}.partial", ignore_errors=True)
+        for name in unfinished.names:
+            Path(name).unlink(missing_ok=True)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 import torpor
 from tests.cases import refused, rounds
+from tests.conftest import eventually, start_keeper
 from tests.flow import walking
-from torpor.errors import Refused
+from torpor.errors import KeeperUnavailable, Refused
 from torpor.keeper import jobs
 from torpor.process import refusals, shm
+from torpor.process.criu import find_criu
 from torpor.records import JobState
 
 pytestmark = pytest.mark.criu
@@ -44,11 +51,56 @@ def test_shared_memory_comes_back_into_an_empty_dev_shm(home: Path, tmp_path: Pa
         seen.append(names)
 
     reference = rounds.native("processes", tmp_path / "native", 2, *kinds)
-    assert rounds.cycled("processes", tmp_path / "job", 2, *kinds, between=wipe) == reference
+    before = set(Path("/dev/shm").glob("sem.*"))
+    with remains() as others:
+        assert rounds.cycled("processes", tmp_path / "job", 2, *kinds, between=wipe) == reference
+        assert all(path.read_bytes() == b"theirs" for path in others)
     assert len(seen[0]) == 3
     assert seen[0] == seen[1]
     assert not any(Path(name).exists() for name in seen[0])
-    assert list(Path("/dev/shm").glob("link_remap.*")) == []
+    assert set(Path("/dev/shm").glob("sem.*")) <= before
+
+
+@contextmanager
+def remains() -> Iterator[list[Path]]:
+    """What CRIU leaves in /dev/shm when it is killed, by the names that it gives to any job's files."""
+    made = []
+    for number in range(1, 100):
+        path = Path(f"/dev/shm/link_remap.{number}")
+        with suppress(FileExistsError), path.open("xb") as file:
+            file.write(b"theirs")
+            made.append(path)
+    try:
+        yield made
+    finally:
+        for path in made:
+            path.unlink()
+
+
+def test_names_that_were_made_for_a_dump_go_though_the_keeper_dies(home: Path, tmp_path: Path) -> None:
+    waiting, go = tmp_path / "waiting", tmp_path / "go"
+    criu = tmp_path / "criu"
+    until_told = f"touch {waiting}; until [ -e {go} ]; do sleep 0.01; done"
+    criu.write_text(f'#!/bin/sh\n[ "$1" != dump ] || {{ {until_told}; }}\nexec {shlex.join(find_criu().argv)} "$@"\n')
+    criu.chmod(0o755)
+    keeper = start_keeper(home, {"TORPOR_CRIU": str(criu)})
+    job = rounds.begin("processes", tmp_path / "job", 1, "named_semaphores")
+    before = set(Path("/dev/shm").glob("sem.*"))
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(job.checkpoint)
+        eventually(waiting.exists)
+        made = set(Path("/dev/shm").glob("sem.*")) - before
+        os.kill(keeper, signal.SIGKILL)
+        go.touch()
+        with pytest.raises(KeeperUnavailable):
+            asked.result()
+    assert len(made) == 2
+    start_keeper(home)
+    eventually(lambda: job.state is JobState.RUNNING)
+    assert not any(name.exists() for name in made)
+    (tmp_path / "job" / "go-0").touch()
+    assert job.wait(100)
+    assert job.exit_code == 0
 
 
 def test_two_lives_do_not_share_their_memory(home: Path, tmp_path: Path) -> None:

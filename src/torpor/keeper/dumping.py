@@ -6,9 +6,12 @@ afterwards, differs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from torpor import writeback
 from torpor.errors import NoRights, StepFailed
@@ -112,6 +115,7 @@ class Saving:
             with report.phase("criu dump"), step("criu dump"):
                 known = {file.key for file in pinned.find(process.host_pid for process in job.processes)}
                 own_terminal.name(job.tree, {key for key in job.info.stdio.values() if key})
+                lost = _name_again(job, undo)
                 dump.start(
                     image.cpu,
                     leave_running=self.leave_running,
@@ -124,7 +128,7 @@ class Saving:
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
                 jobs.refuse_newcomers(self.host, job)
-                _complete(job, image)
+                _complete(job, image, lost)
                 now = pinned.find(process.pid for process in jobs.processes_now(job).processes)
                 out.start([file for file in now if file.key in known])
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
@@ -232,13 +236,24 @@ def outcome(saving: Saving, manifest: Manifest, data: Bytes, report: Report) -> 
     return facts
 
 
-def _complete(job: OpenJob, image: ImageWriter) -> None:
+def _name_again(job: OpenJob, undo: Rollback) -> dict[str, str]:
+    """Names in /dev/shm that are gone, made for the dump: CRIU finds the files by them."""
+    lost = shm.lost_names(process.host_pid for process in job.processes)
+    names = shm.made_for(lost)
+    if names and job.record.unfinished is not None:
+        job.set_state(job.record.state, unfinished=msgspec.structs.replace(job.record.unfinished, names=names))
+    undo.push("remove names of shared memory", lambda: shm.take_away(names))
+    shm.name_again(lost)
+    return lost
+
+
+def _complete(job: OpenJob, image: ImageWriter, lost: Collection[str]) -> None:
     """What CRIU leaves out, while all that it wrote is there and the job stands still."""
     if job.record.adopted is not None:
         sessions.lead(image.cpu, job.root)
     timers.keep_ticking(image.cpu)
     traits.save(job.tree, image.partial)
-    shm.save(image.cpu, image.partial)
+    shm.save(image.cpu, image.partial, lost)
 
 
 def _roll_back(dump: Dump) -> None:
