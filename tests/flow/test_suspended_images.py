@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -12,15 +13,18 @@ from pathlib import Path
 import pytest
 
 import torpor
-from tests.conftest import REPOSITORY, Cli, end_everything, eventually, keeper_of
+from tests.conftest import REPOSITORY, Cli, end_everything, eventually, keeper_of, start_keeper
 from tests.flow import walking
 from tests.flow.walking import Reference, command, finish, output, reference, walk_on
 from torpor import api, errors, paths
 from torpor.image.manifest import SEGMENT
+from torpor.keeper import jobs
 from torpor.keeper.client import KeeperClient
+from torpor.process import tree
 from torpor.records import JobState
 
 pytestmark = pytest.mark.criu
+
 
 @pytest.fixture(scope="module")
 def undisturbed() -> Reference:
@@ -174,6 +178,26 @@ def test_a_process_that_begins_to_use_the_gpu_meanwhile_is_named(home: Path) -> 
     assert "resume" in str(raised.value.hint)
     job.resume()
     job.checkpoint(leave_running=True)
+
+
+@pytest.mark.parametrize("rests", ["hbm", "dram"])
+def test_it_is_resumed_whatever_became_of_its_processes_and_the_keeper(torpor: Cli, home: Path, rests: str) -> None:
+    """One has left the tree, and the keeper may look neither at the root nor at the supervisor. No image can be made of
+    such a job, but it does not stand still for that."""
+    poor = ("setpriv", "--bounding-set", "-sys_ptrace")
+    parent = f"{shlex.join([*poor, *command()])} & echo parent $$; wait"
+    job = api.run(["sh", "-c", f"sh -c {shlex.quote(parent)} & sleep 1000; true"], name="walk", gpu="sim")
+    walk_on(job, 5)
+    job.suspend(tier=rests)
+    (parent,) = (line.split()[1] for line in output(job) if line.startswith("parent"))
+    opened = jobs.open_tree(job.record)
+    os.kill(next(one.pid for one in opened.tree if one.inner == int(parent)), signal.SIGKILL)
+    eventually(lambda: tree.read(job.record.supervisor_pid or 0, opened.root).strays)
+    start_keeper(home, prefix=poor)
+    told = torpor("checkpoint", "walk", check=errors.NoRights.code).stderr.decode()
+    assert "may not be looked at" in told
+    job.resume()
+    walk_on(job, 5)
 
 
 def test_two_homes_may_have_suspended_jobs_of_one_name(

@@ -89,12 +89,12 @@ def test_one_that_may_not_be_looked_at_is_told(family: subprocess.Popen[str]) ->
     """It is not taken for one that is gone."""
     look = (
         "import sys; from torpor.process import tree\n"
-        "try: tree.below(0, int(sys.argv[1]))\n"
-        "except PermissionError: print('told')"
+        "pid = int(sys.argv[1]); found = tree.below(0, pid)\n"
+        "print(found.root.pid == pid, found.hidden, tree._same_namespace(pid))"
     )
     poor = ("setpriv", "--bounding-set", "-sys_ptrace")
     done = subprocess.run([*poor, sys.executable, "-c", look, str(family.pid)], capture_output=True, text=True)
-    assert done.stdout == "told\n", done
+    assert done.stdout == f"True process {family.pid} (sh) None\n", done
 
 
 def test_a_root_that_is_gone() -> None:

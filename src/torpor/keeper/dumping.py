@@ -17,7 +17,7 @@ from torpor import writeback
 from torpor.errors import NoRights, StepFailed
 from torpor.image.manifest import DriverFacts, FileEntry, Manifest, encode
 from torpor.image.writer import ImageWriter
-from torpor.keeper import depositing, describe, discard, jobs, preflight
+from torpor.keeper import depositing, describe, discard, newcomers, preflight
 from torpor.keeper.host import Host
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.moves import Bytes, CopyOut, TakenOut
@@ -127,9 +127,9 @@ class Saving:
                 pages.begin()
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
-                jobs.refuse_newcomers(self.host, job)
+                newcomers.refuse(self.host, job)
                 _complete(job, image, lost)
-                now = pinned.find(process.pid for process in jobs.processes_now(job).processes)
+                now = pinned.find(process.pid for process in newcomers.processes_now(job).processes)
                 out.start([file for file in now if file.key in known])
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
             with report.phase("drop zero pages"), step("drop zero pages"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torpor.errors import StepFailed
-from torpor.keeper import jobs
+from torpor.keeper import newcomers
 from torpor.keeper.jobs import OpenJob
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import step
@@ -36,7 +36,7 @@ def relieve_late(job: OpenJob) -> None:
     known = {process.pid for process in job.cuda}
     before = {one.pid for one in job.tree}
     givers = [one for one in job.tree if one.inner in known]
-    late = [one for one in jobs.processes_now(job).processes if one.inner not in known and one.uses_gpu]
+    late = [one for one in newcomers.processes_now(job).processes if one.inner not in known and one.uses_gpu]
     for one in late:
         # What it has cannot be compared any more; but it has it from its fork, or opened it in these few moments.
         if one.pid in before or not inherited.is_forked_from(one, givers):

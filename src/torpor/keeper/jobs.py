@@ -169,12 +169,12 @@ def open_live(host: Host, record: JobRecord) -> OpenJob:
     return job
 
 
-def open_away(record: JobRecord, processes: list[ProcessEntry]) -> OpenJob:
+def open_away(record: JobRecord, processes: list[ProcessEntry], *, to_save: bool = True) -> OpenJob:
     """A job whose CUDA processes cannot be asked, since the driver has them checkpointed: `processes` speak for them.
 
-    StepFailed when one of them is gone.
+    StepFailed when one of them is gone. `to_save` as for `open_tree`.
     """
-    job = open_tree(record)
+    job = open_tree(record, to_save=to_save)
     said = {process.pid: process for process in processes}
     job.cuda = [
         _known(one, _said(said[one.pid]), interposed=said[one.pid].interposed)
@@ -240,10 +240,11 @@ def unasked(host: Host, job: OpenJob) -> list[CudaProcess]:
     return found if job.record.interposed else found + _known_to_driver(host, job)
 
 
-def open_tree(record: JobRecord) -> OpenJob:
+def open_tree(record: JobRecord, *, to_save: bool = True) -> OpenJob:
     """The job's supervisor and process tree; nobody is asked anything. `cuda` is empty.
 
-    WrongState when the job has ended, Refused when a process left the tree, NoRights.
+    WrongState when the job has ended. With `to_save` Refused when a process left the tree, and NoRights when one may
+    not be looked at; without, `processes` are all that there are: any may have memory to be given back.
     """
     if record.supervisor_pid is None:
         raise WrongState(f"{record.name} has no supervisor yet", hint="try again in a moment")
@@ -259,10 +260,13 @@ def open_tree(record: JobRecord) -> OpenJob:
         else:
             found = tree.read(record.supervisor_pid, root)
     except PermissionError as error:
-        hint = "the keeper needs CAP_SYS_PTRACE, or the job's user and all of its capabilities"
-        raise NoRights(f"the processes of {record.name} cannot be looked at: {error}", hint=hint) from error
+        raise _no_rights(record.name, f"a process ({error.filename})") from error
     if found.root is None:
         raise WrongState(f"{record.name} has just ended")
+    if to_save:
+        refuse_hidden(record.name, found)
+    else:
+        found = replace(found, processes=(*found.processes, *found.strays), strays=())
     if found.strays:
         stray = found.strays[0]
         raise Refused(
@@ -270,8 +274,21 @@ def open_tree(record: JobRecord) -> OpenJob:
             hint="daemons that detach from their parent are not saved; let them run in the foreground",
             details={"process": stray.inner, "resource": "stray"},
         )
-    processes = [JobProcess(one.inner, one.pid, one.comm, one.uses_gpu) for one in found.processes]
+    processes = [JobProcess(one.inner, one.pid, one.comm, bool(one.uses_gpu)) for one in found.processes]
     return OpenJob(record, info, root, processes, tree=found.processes)
+
+
+def refuse_hidden(name: str, found: tree.Tree) -> None:
+    """NoRights when this keeper may not look at all of a job: what it does not see would be missing in its image."""
+    if found.hidden is not None:
+        raise _no_rights(name, found.hidden)
+
+
+def _no_rights(name: str, what: str) -> NoRights:
+    return NoRights(
+        f"{what} of {name} may not be looked at",
+        hint="the keeper needs CAP_SYS_PTRACE, or the job's user and all of its capabilities",
+    )
 
 
 def _with_sockets(job: OpenJob) -> list[JobProcess]:
@@ -365,35 +382,3 @@ def _listens(job: OpenJob, process: JobProcess) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def processes_now(job: OpenJob) -> tree.Tree:
-    """The job's processes as they are by now, without a CRIU that works in them."""
-    assert job.record.supervisor_pid is not None
-    if job.record.adopted is not None:
-        return tree.below(job.record.supervisor_pid, job.record.adopted)
-    with job.supervisor() as supervisor:
-        criu = supervisor.info().criu
-    return tree.read(job.record.supervisor_pid, job.root, frozenset({criu} if criu else ()))
-
-
-def refuse_newcomers(host: Host, job: OpenJob) -> None:
-    """StepFailed when a process has begun to use the driver since `job` was opened. CRIU must hold the job still."""
-    now = processes_now(job)
-    known = {process.pid for process in job.cuda}
-    listening = set(sockets_in(job.control_dir))
-    for one in now.processes:
-        if one.inner in known:
-            continue
-        began = one.inner in listening or one.uses_gpu
-        # The software GPU leaves no trace for CRIU to stumble over, and can be asked about a process that stands still.
-        if not began and host.backend == "sim" and elf.mapped_files(one.pid, "libcuda.so"):
-            began = host.checkpointing.state(one.pid) is not ProcessState.NONE
-        if began:
-            raise StepFailed(
-                step="criu dump",
-                process=one.inner,
-                reason=f"{one.comm} began to use the GPU during the checkpoint",
-                hint="try again",
-                details={"retry": True},
-            )

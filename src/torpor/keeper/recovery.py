@@ -105,7 +105,7 @@ def _after_restore(host: Host, record: JobRecord, unfinished: Unfinished) -> str
 def _runs(host: Host, record: JobRecord) -> bool:
     """Whether everything of a restored job is at work: nothing but its record was left to do."""
     try:
-        job = jobs.open_tree(record)
+        job = jobs.open_tree(record, to_save=False)
         processes = jobs.unasked(host, job)
         if any(host.checkpointing.state(one.host_pid) is not ProcessState.RUNNING for one in processes):
             return False

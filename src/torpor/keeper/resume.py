@@ -62,7 +62,7 @@ def drop_hold(record: JobRecord) -> None:
 def _from_hold(host: Host, record: JobRecord, report: Report) -> int:
     """The blocks are still on the GPU, held by the supervisor's descriptors."""
     with report.phase("find processes"):
-        job = jobs.open_tree(record)
+        job = jobs.open_tree(record, to_save=False)
         job.cuda = jobs.unasked(host, job)
         with job.supervisor() as supervisor:
             blocks, descriptors = supervisor.fetch()
@@ -88,7 +88,7 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
         copy = stack.enter_context(closing(CopyIn(host, filler, processes, same)))
         gpu_map.check_memory(host.driver, host.backend, copy.bytes_by_gpu())
         with report.phase("find processes"):
-            job = jobs.open_away(record, processes)
+            job = jobs.open_away(record, processes, to_save=False)
         copy.start(report)
         report.no_return()
         residual.bring_back(host, job.cuda, None, report)
@@ -103,7 +103,7 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
 
 def _living(record: JobRecord, processes: list[ProcessEntry]) -> list[ProcessEntry]:
     """Without those that were killed meanwhile, as long as no other has a part in their memory."""
-    here = {process.pid for process in jobs.open_tree(record).processes}
+    here = {process.pid for process in jobs.open_tree(record, to_save=False).processes}
     living = [process for process in processes if process.pid in here]
     owners = {block.owner[0] for process in living for block in process.shared}
     return living if owners <= here else processes

@@ -15,7 +15,7 @@ _SUPERVISOR_INSIDE = 1
 class Process:
     """`pid`, `parent` and `threads` (ascending) are the host's numbers, `inner` is the pid as the job sees it.
 
-    `uses_gpu`: it has a `/dev/nvidia*` device open or mapped.
+    `uses_gpu`: it has a `/dev/nvidia*` device open or mapped; None where this process may not look at it.
     """
 
     pid: int
@@ -23,7 +23,7 @@ class Process:
     parent: int
     comm: str
     threads: tuple[int, ...]
-    uses_gpu: bool
+    uses_gpu: bool | None
 
 
 @dataclass(frozen=True)
@@ -31,24 +31,31 @@ class Tree:
     """`processes`: the job's root first, then its descendants, parents before children; empty when the root is gone.
 
     `strays` live in the job's namespace without descending from its root: orphans that the supervisor adopted, and
-    visitors. A dump of the root would miss them. A CRIU at work is neither.
+    visitors. A dump of the root would miss them. A CRIU at work is neither. `visible`: visitors would have been found,
+    which takes the right to look at the supervisor.
     """
 
     supervisor: int
     processes: tuple[Process, ...]
     strays: tuple[Process, ...]
+    visible: bool = True
 
     @property
     def root(self) -> Process | None:
         return self.processes[0] if self.processes else None
+
+    @property
+    def hidden(self) -> str | None:
+        """In words, what of the job this process may not look at, if there is anything."""
+        found = (f"process {one.inner} ({one.comm})" for one in (*self.processes, *self.strays) if one.uses_gpu is None)
+        return next(found, None if self.visible else "the supervisor")
 
 
 def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tree:
     """The job under the supervisor with this host pid; `root` is its root's pid as the job sees it.
 
     `ignore` are pids inside of what does not belong to the job (`client.Info.criu`), left out with their descendants.
-    What ends during the look is left out. Takes about a millisecond for ten processes. PermissionError where one may
-    not be looked at: nothing is known of it.
+    What ends during the look is left out. Takes about a millisecond for ten processes.
     """
     ordered: list[int] = []
     strays: list[int] = []
@@ -60,7 +67,8 @@ def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tr
     for child in _children(supervisor):
         if child not in known:
             strays += _descend(child)
-    for pid in _same_namespace(supervisor):
+    inside = _same_namespace(supervisor)
+    for pid in inside or ():
         if pid not in known and pid not in strays:
             # One that was started since the first look is not in it, and no stray.
             (ordered if host_root is not None and _descends(pid, host_root) else strays).append(pid)
@@ -68,6 +76,7 @@ def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tr
         supervisor,
         tuple(found for pid in ordered if (found := _read(pid)) is not None),
         tuple(found for pid in strays if (found := _read(pid)) is not None),
+        inside is not None,
     )
 
 
@@ -83,10 +92,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def below(supervisor: int, root: int) -> Tree:
-    """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them.
-
-    PermissionError as from `read`.
-    """
+    """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them."""
     found = (_read(pid) for pid in _descend(root))
     return Tree(supervisor, tuple(one for one in found if one is not None), ())
 
@@ -141,8 +147,6 @@ def _read(pid: int) -> Process | None:
             threads=threads,
             uses_gpu=_uses_gpu(pid),
         )
-    except PermissionError:
-        raise  # it is there all the same
     except (OSError, KeyError):
         return None
 
@@ -201,14 +205,15 @@ def _descend(pid: int) -> list[int]:
     return found
 
 
-def _same_namespace(supervisor: int) -> list[int]:
-    """Every process of the supervisor's PID namespace, when that is not the namespace of this process."""
+def _same_namespace(supervisor: int) -> list[int] | None:
+    """Every process of the supervisor's PID namespace, when that is not this process's own; None without the right to
+    look."""
     try:
         inside = Path(f"/proc/{supervisor}/ns/pid").stat().st_ino
         if inside == Path("/proc/self/ns/pid").stat().st_ino:
             return []
     except PermissionError:
-        raise
+        return None
     except OSError:
         return []
     found = []
@@ -222,13 +227,16 @@ def _same_namespace(supervisor: int) -> list[int]:
     return found
 
 
-def _uses_gpu(pid: int) -> bool:
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            if str(descriptor.readlink()).startswith(GPU_DEVICE):
-                return True
-        except PermissionError:
-            raise
-        except OSError:
-            continue  # closed meanwhile, or of a path too long to be told
-    return GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+def _uses_gpu(pid: int) -> bool | None:
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                if str(descriptor.readlink()).startswith(GPU_DEVICE):
+                    return True
+            except PermissionError:
+                raise
+            except OSError:
+                continue  # closed meanwhile, or of a path too long to be told
+        return GPU_DEVICE in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except PermissionError:
+        return None  # it is there all the same
