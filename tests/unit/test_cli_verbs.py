@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tests.conftest import Cli, eventually
 from torpor import api
 from torpor.cli import VERBS, main
-from torpor.errors import NotFound, WrongState
+from torpor.errors import NotFound, UsageError, WrongState
 from torpor.records import process_start
 
 
@@ -98,14 +99,35 @@ def test_a_line_that_makes_no_sense_is_a_usage_error(
         assert json.loads(capsys.readouterr().out)["error"]["kind"] == "usage"
 
 
-@pytest.mark.parametrize("line", [("--help",), ("ps", "--help"), ("ps",), ("ps", "--json")])
-def test_a_reader_that_went_away_is_no_error(torpor: Cli, line: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("line", "unread", "code"),
+    [
+        (("--help",), "stdout", 128 + signal.SIGPIPE),
+        (("ps", "--help"), "stdout", 128 + signal.SIGPIPE),
+        (("ps",), "stdout", 128 + signal.SIGPIPE),
+        (("ps", "--json"), "stdout", 128 + signal.SIGPIPE),
+        (("rm", "nobody", "--json"), "stdout", NotFound.code),
+        (("rm", "nobody"), "stderr", NotFound.code),
+        (("nonsense",), "stderr", UsageError.code),
+    ],
+)
+def test_a_reader_that_went_away_is_no_error(torpor: Cli, line: tuple[str, ...], unread: str, code: int) -> None:
+    """And an error keeps its code."""
     read, write = os.pipe()
     os.close(read)
-    with torpor.start(*line, stdout=write) as process:
+    with torpor.start(*line, **{unread: write}) as process:
         os.close(write)
-        assert process.communicate(timeout=100)[1] == b""
-        assert process.returncode == 128 + signal.SIGPIPE
+        assert not any(process.communicate(timeout=100))
+        assert process.returncode == code
+
+
+def test_what_is_said_beside_the_work_does_not_stop_it(torpor: Cli) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    script = "from torpor.cli import main, output; output.note('said'); output.note('more'); exit(main(['ps']))"
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=write, check=True)
+    os.close(write)
+    assert done.stdout == torpor("ps").stdout
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])

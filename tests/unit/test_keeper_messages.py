@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from torpor import paths
 from torpor.errors import KeeperUnavailable
 from torpor.keeper import messages, sockets
+from torpor.keeper.client import KeeperClient
 
 MESSAGES: list[messages.Message] = [
     messages.Request(verb="checkpoint", params={"job": "train-1", "deadline": 2.5}),
@@ -62,3 +66,24 @@ def test_unknown_parameters_are_refused() -> None:
         msgspec.convert({"job": "a", "tier": "hbm", "surprise": 1}, messages.SuspendParams)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"job": "a", "tier": "tape"}, messages.SuspendParams)
+
+
+def test_an_error_of_who_follows_the_progress_is_not_the_keepers(home: Path) -> None:
+    del home
+    paths.make_private(paths.home())
+    paths.make_private(paths.keeper_dir())
+
+    def show(_progress: messages.Progress) -> None:
+        raise OSError(errno.ENOSPC, "no room for a report")
+
+    def serve(listener: socket.socket) -> None:
+        server, _address = listener.accept()
+        with server:
+            messages.receive(server)
+            messages.send(server, messages.Progress(phase="copy", event="start"))
+
+    with sockets.listen(paths.keeper_socket("sim"), socket.SOCK_STREAM) as listener, ThreadPoolExecutor(1) as threads:
+        serving = threads.submit(serve, listener)
+        with pytest.raises(OSError, match="no room for a report"):
+            KeeperClient("sim").call("checkpoint", {}, show)
+        serving.result()

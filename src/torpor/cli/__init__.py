@@ -50,6 +50,13 @@ _MODULES = {"import": "import_"}
 """Verbs whose name no module can have."""
 
 
+class _Broken(Exception):
+    """A BrokenPipeError on its way past click, which would make an exit with 1 of it, and no word."""
+
+    def __init__(self, error: BrokenPipeError) -> None:
+        self.error = error
+
+
 class Verbs(click.Group):
     """Sub-commands that are imported when they are asked for."""
 
@@ -62,18 +69,17 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"torpor.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
-    # Of a reader that went away click would make an exit with 1, the code of what should not happen.
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
             return super().make_context(*args, **extra)
-        except BrokenPipeError:
-            raise click.exceptions.Exit(_unread()) from None
+        except BrokenPipeError as error:
+            raise _Broken(error) from error
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            return _unread()
+        except BrokenPipeError as error:
+            raise _Broken(error) from error
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,26 +93,29 @@ def main(args: list[str]) -> int:
     # Parsing may fail before the flag itself is met, and such an error wants JSON too.
     output.as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
     try:
+        return _run(args)
+    finally:
+        output.drop_unwritten()
+
+
+def _run(args: list[str]) -> int:
+    try:
         try:
             status = root.main(args=args or ["--help"], prog_name="torpor", standalone_mode=False)
+            sys.stdout.flush()
         except click.ClickException as error:
             raise _usage(error, args) from error
-        sys.stdout.flush()
+        except _Broken as past:
+            raise past.error from None
         return status if isinstance(status, int) else 0
     except TorporError as error:
         return output.failure(error)
-    except BrokenPipeError:
-        return _unread()
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and output.is_unread():
+            return 141  # quietly
         return output.failure(_unforeseen(error))
     except (KeyboardInterrupt, click.Abort):
         return 130
-
-
-def _unread() -> int:
-    """The reader went away (`torpor logs | head`): end quietly, and let the flush at exit find an open stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 141
 
 
 def _unforeseen(error: OSError) -> TorporError:

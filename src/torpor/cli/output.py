@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -27,19 +28,47 @@ json_flag = click.option(
 
 
 def failure(error: TorporError) -> int:
-    """Report `error` and return its exit code."""
+    """Report `error` and return its exit code, which says what there is to say where nobody reads the report."""
     if as_json:
-        print(json.dumps({"error": error.to_dict()}), flush=True)
+        _tell(json.dumps({"error": error.to_dict()}), sys.stdout)
     else:
-        print(f"torpor: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
+        aside(f"torpor: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
     return error.code
 
 
 def note(text: str) -> None:
     """One line for people, on stderr."""
-    print(f"torpor: {text}", file=sys.stderr, flush=True)
+    aside(f"torpor: {text}")
+
+
+def aside(text: str) -> None:
+    """Text on stderr. A verb does not fail because nobody reads what it says beside its work."""
+    _tell(text, sys.stderr)
+
+
+def _tell(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        drop_unwritten()
+
+
+def drop_unwritten() -> None:
+    """Have /dev/null where a stream does not take what was written to it: the exit would try again, and fail by it."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, number)
+            os.close(null)
+
+
+def is_unread() -> bool:
+    """Whether the reader of standard output went away (`torpor logs | head`)."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return bool(poll.poll(0))
 
 
 def result(data: Any, text: str) -> None:

@@ -141,7 +141,7 @@ def _whole_run(
         if output.as_json:
             output.result(profile.to_dict(), "")
         else:
-            click.echo(f"\n{text}", err=True)
+            output.aside(f"\n{text}")
 
     return foreground.stay(job, at_signal=sampler.look_now, at_end=tell)
 

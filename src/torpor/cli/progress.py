@@ -75,7 +75,7 @@ class Lines:
         if not wanted:
             return
         self._last = now
-        print(f"{self._label}: {event.phase} {moved(event)}", file=sys.stderr, flush=True)
+        output.aside(f"{self._label}: {event.phase} {moved(event)}")
 
     def close(self) -> None:
         pass

@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from torpor import paths, records, writeback
 from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
 from torpor.records import Backend
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OnProgress = Callable[[messages.Progress], None]
 
@@ -91,14 +94,11 @@ class KeeperClient:
         except OSError as error:
             raise KeeperUnavailable(f"no {self.backend} keeper listens: {error}") from error
         with channel:
-            try:
-                return _converse(channel, messages.Request(verb=verb, params=dict(params or {})), on_progress)
-            except OSError as error:
-                raise KeeperUnavailable(f"the {self.backend} keeper went away: {error}") from error
+            return _converse(channel, messages.Request(verb=verb, params=dict(params or {})), on_progress)
 
 
 def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:
-    messages.send(channel, request)
+    _reach(messages.send, channel, request)
     cancelled = False
     while True:
         try:
@@ -107,11 +107,11 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
             if cancelled or request.verb not in messages.CANCELLABLE:
                 raise
             cancelled = True
-            messages.send(channel, messages.Cancel())
+            _reach(messages.send, channel, messages.Cancel())
             if on_progress is not None:
                 on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
             continue
-        match messages.receive(channel):
+        match _reach(messages.receive, channel):
             case messages.Progress() as progress:
                 if on_progress is not None:
                     on_progress(progress)
@@ -124,6 +124,14 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
                     f"the keeper ended during {request.verb!r}",
                     hint="the next keeper brings the job back; `torpor ps` says how it stands",
                 )
+
+
+def _reach(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """What the call gives; errors of the connection are the keeper's, as those of `on_progress` are not."""
+    try:
+        return call(*args, **more)
+    except OSError as error:
+        raise KeeperUnavailable(f"the keeper went away: {error}") from error
 
 
 def _spawn(backend: Backend) -> subprocess.Popen[bytes]:
