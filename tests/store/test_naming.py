@@ -50,6 +50,30 @@ def test_of_many_who_come_at_once_each_gets_a_name_of_its_own(repository: Reposi
     assert coming(repository) == set()
 
 
+def test_who_was_in_the_way_of_each_other_is_not_again(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In step, so that each always sees all others."""
+    together = threading.Barrier(AT_ONCE, timeout=PATIENCE)
+    backend = repository.backend
+    write, delete = backend.write, backend.delete
+    monkeypatch.setattr(backend, "write", lambda *what: (together.wait(), write(*what), together.wait()))
+    monkeypatch.setattr(backend, "delete", lambda names: (together.wait(), delete(names)))
+
+    def take(_number: int) -> tuple[str, int]:
+        rounds = iter(range(2))
+
+        def pause(_seconds: float) -> None:
+            if next(rounds, None) is None:
+                together.abort()
+            together.wait()
+
+        with named(repository, "test", "job-1", or_next=True, pause=pause) as found:
+            return found.name, next(rounds)
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        taken = set(threads.map(take, range(AT_ONCE)))
+    assert taken == {(f"job-{number + 1}", 1) for number in range(AT_ONCE)}
+
+
 def test_who_wants_one_name_and_no_other_is_refused_while_somebody_brings_it(
     repository: Repository, image: Path
 ) -> None:

@@ -53,12 +53,16 @@ class Lock(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Held:
-    """A lock that this process holds. `others` have these names of images in theirs: who they are, by name."""
+    """A lock that this process holds. `others` have these names of images in theirs: who they are, by name; `ahead` of
+    those with the same one are so many, in an order that all of them see alike."""
 
-    def __init__(self, backend: Backend, name: str | None, others: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, backend: Backend, name: str | None, others: Mapping[str, str] | None = None, ahead: int = 0
+    ) -> None:
         self._backend = backend
         self._name = name
         self.others = others or {}
+        self.ahead = ahead
 
     def check(self) -> None:
         """StepFailed when somebody took the lock away: what was written may be gone, so nothing may refer to it."""
@@ -180,8 +184,9 @@ def _acquire(
             backend.delete([name])
             raise
         if in_way is None:
-            bringing = {lock.name: lock.describe() for lock in found.values() if lock.name and not is_dead(lock)}
-            return Held(backend, name, bringing)
+            bringing = {other: lock for other, lock in found.items() if lock.name and not is_dead(lock)}
+            ahead = sum(other < name and lock.name == image for other, lock in bringing.items())
+            return Held(backend, name, {str(lock.name): lock.describe() for lock in bringing.values()}, ahead)
         backend.delete([name])
         if time.monotonic() > end:
             other, lock = in_way

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 from torpor.errors import UsageError
@@ -51,15 +52,15 @@ def named(
     """
     check_name(name)
     known: dict[str, StoredImage] = {}
-    tries = 0
+    tries = ahead = 0
     while True:
         tries += 1
         before = _in_store(repository, known)
         chosen = name
         if or_next:
             before |= coming(repository) | set(taken)
-            while chosen in before:
-                chosen = next_name(chosen)
+            # Many who come at once would choose the same name again and again, and none of them would ever get it.
+            chosen = next(islice(_free(name, before), ahead, None))
         elif chosen in before:
             raise _is_taken(repository, chosen)
         with repository.lock("shared", verb, wait=wait, name=chosen) as held:
@@ -72,6 +73,7 @@ def named(
                 f"{held.others.get(chosen, 'somebody')} brings an image named {chosen} into the store {repository.url}",
                 hint="choose another name",
             )
+        ahead = held.ahead
         pause(random.uniform(0.02, 0.2))
 
 
@@ -84,6 +86,14 @@ def next_name(name: str) -> str:
     """`job-8` for `job-7`, and `job-2` for `job`."""
     match = _NUMBERED.fullmatch(name)
     return f"{match[1]}-{int(match[2]) + 1}" if match else f"{name}-2"
+
+
+def _free(name: str, taken: Collection[str]) -> Iterator[str]:
+    """The name, and the next ones, but for those that are taken."""
+    while True:
+        if name not in taken:
+            yield name
+        name = next_name(name)
 
 
 def _in_store(repository: Repository, known: dict[str, StoredImage]) -> set[str]:
