@@ -203,6 +203,6 @@ def space(name: str, folder: Path, variable: str) -> Check:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(errors="replace")
     except OSError:
         return ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from torpor import __version__, paths, records
 from torpor.errors import DriverMissing, MissingPart, UsageError
 from torpor.process.terminal import Terminal
-from torpor.records import Backend, JobRecord, JobState
+from torpor.records import Backend, JobRecord, JobState, readable
 
 _GPU = re.compile(r"\d+|(GPU|MIG)-[0-9A-Fa-f-]+")
 
@@ -62,9 +62,9 @@ def copy_native(name: str, backend: Backend) -> None:
 
 
 def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the job's program: `base`, the record's own variables, and Torpor's on top."""
+    """The environment of the job's program: `base`, and Torpor's own variables on top."""
     folder = paths.JOB_DIR_IN_JOB if record.namespaces else paths.job_dir(record.name)
-    env = {**base, **record.env}
+    env = dict(base)
     env.pop("TORPOR_GPU", None)
     env["TORPOR_JOB_DIR"] = str(folder)
     preload = [str(folder / "native" / "libcuda.so.1"), env.get("LD_PRELOAD", "")]
@@ -113,10 +113,10 @@ def start(
     backend, gpus = choose_gpus(gpu)
     record = JobRecord(
         name=records.claim(name, argv),
-        command=argv,
-        cwd=cwd,
+        command=[readable(word) for word in argv],
+        cwd=readable(cwd),
         backend=backend,
-        env=dict(env),
+        env={readable(key): readable(value) for key, value in env.items()},
         gpus=gpus,
         arena=arena,
         namespaces=may_make_namespaces(),
@@ -135,7 +135,7 @@ def start(
                 mode="run",
                 job_dir=str(folder),
                 argv=argv,
-                env=job_env(record, os.environ),
+                env=job_env(record, {**os.environ, **env}),
                 cwd=cwd,
                 namespaces=record.namespaces,
                 stdin="null" if detach else "pipe",
@@ -170,7 +170,7 @@ def adopt(pid: int, *, name: str | None, client: int) -> JobRecord:
     record = JobRecord(
         name=records.claim(name, stranger.command),
         command=stranger.command,
-        cwd=stranger.cwd,
+        cwd=readable(stranger.cwd),
         backend=backend,
         arena=False,
         namespaces=False,

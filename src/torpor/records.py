@@ -133,6 +133,11 @@ def claim(name: str | None, command: list[str]) -> str:
     return f"{stem}-{number}"
 
 
+def readable(text: str) -> str:
+    """A word of the system as a record can have it: what is no character, as in names that are no UTF-8, is escaped."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def default_stem(command: list[str]) -> str:
     """A word for the command: the script's name when an interpreter runs one, else the program's."""
     program = Path(command[0]).name if command else "job"
@@ -210,7 +215,7 @@ def load_exit(name: str) -> ExitRecord | None:
 def process_start(pid: int) -> int | None:
     """Start time of a live process in clock ticks since boot; None when it is gone or a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat[stat.rindex(")") + 2 :].split()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PATIENCE, REPOSITORY, Cli, eventually, start_keeper
+from torpor import api
 from torpor.errors import AWAY, UsageError, WrongState
+from torpor.keeper import jobs
 
 LEAVING = REPOSITORY / "tests" / "flow" / "leaving.py"
 COUNTER = (sys.executable, str(REPOSITORY / "examples" / "count.py"), "--mib", "8", "--delay", "0.02")
@@ -51,6 +55,21 @@ def test_a_job_goes_on_where_it_stood(torpor: Cli, counter: str) -> None:
     numbers = counts(torpor, counter)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert states(torpor) == {counter: "running"}
+
+
+def test_names_need_not_be_characters(torpor: Cli, tmp_path: Path) -> None:
+    """The kernel cuts a program's name to 15 bytes, in the midst of a character if need be; others never were UTF-8."""
+    program = tmp_path / "\udcff" / f"{'a' * 14}é"
+    program.parent.mkdir()
+    shutil.copy(shutil.which("sleep") or "", program)
+    line = ("run", "-d", "--name", "named", "--env", "NAME=\udcfe", "--", str(program), "1000")
+    subprocess.run([*torpor.command, *line], cwd=program.parent, check=True, stdout=subprocess.DEVNULL)
+    for verb, name in (("suspend", "named"), ("resume", "named"), ("checkpoint", "named"), ("restore", "named-1")):
+        torpor(verb, name)
+    assert states(torpor) == {"named": "running"}
+    assert torpor.json("ps")[0]["command"] == [str(program).replace("\udcff", "\\udcff"), "1000"]
+    found = jobs.open_tree(api.job("named").record).tree
+    assert b"NAME=\xfe" in Path(f"/proc/{found[0].pid}/environ").read_bytes().split(b"\0")
 
 
 def test_a_foreground_run_says_where_its_job_went(torpor: Cli, home: Path) -> None:

@@ -11,7 +11,9 @@ DROP = Path("/proc/sys/vm/drop_caches")
 
 def mapped_by(pid: int) -> set[Path]:
     """Files that a process has mapped: its libraries."""
-    words = [line.split(maxsplit=5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    words = [
+        line.split(maxsplit=5) for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+    ]
     found = {Path(word[5]) for word in words if len(word) == 6 and word[5].startswith("/")}
     return {path for path in found if path.is_file()}
 

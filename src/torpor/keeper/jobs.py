@@ -38,14 +38,11 @@ class JobProcess:
 
     def memory(self) -> int:
         """Bytes of memory that is its own or shared, not those of mapped files: roughly what CRIU will write."""
-        total = 0
         try:
-            for line in Path(f"/proc/{self.host_pid}/status").read_text().splitlines():
-                if line.startswith(("RssAnon:", "RssShmem:")):
-                    total += int(line.split()[1]) * 1024
+            facts = tree.status(self.host_pid)
         except OSError:
             return 0
-        return total
+        return sum(int(facts[key].split()[0]) << 10 for key in ("RssAnon", "RssShmem") if key in facts)
 
 
 @dataclass(frozen=True)

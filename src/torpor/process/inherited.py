@@ -73,7 +73,7 @@ _LAYOUT = (26, 28, 45, 50)
 
 def _layout(pid: int) -> tuple[str, ...] | None:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     found = tuple(fields[number - 3] for number in _LAYOUT)

@@ -97,7 +97,7 @@ def job_view(job_dir: str | os.PathLike[str], namespaces: bool = True) -> Path:
 
 def effective_capabilities() -> int:
     """This process's effective capabilities as the kernel's bit mask."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)
     return 0

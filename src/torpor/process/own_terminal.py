@@ -55,7 +55,7 @@ def _lead(process: Process, files: Sequence[Descriptor], path: str) -> None:
 def _terminal(pid: int, stdio: Collection[str]) -> str | None:
     """The path of its controlling terminal where that is one of `stdio`."""
     try:
-        number = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4])
+        number = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[4])
     except OSError:
         return None
     major, minor = number >> 8 & 0xFFF, number & 0xFF | number >> 12 & 0xFFF00

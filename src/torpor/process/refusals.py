@@ -276,6 +276,8 @@ def _of_device(
 
 def _mounts(pid: int) -> set[str]:
     try:
-        return {line.split(" ", 1)[0] for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()}
+        return {
+            line.split(" ", 1)[0] for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines()
+        }
     except OSError:
         return set()

@@ -75,7 +75,7 @@ def _namespace(process: int | str, kind: str) -> int:
 
 def _job_of(process: int) -> str | None:
     """The name of the job of ours in whose mount namespace the process lives."""
-    for line in Path(f"/proc/{process}/mountinfo").read_text().splitlines():
+    for line in Path(f"/proc/{process}/mountinfo").read_text(errors="replace").splitlines():
         fields = line.split()
         if fields[4] == "/run/torpor/job":
             return fields[3].rsplit("/", 1)[-1]

@@ -111,7 +111,7 @@ def frozen_by(pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> Path | None:
     `mounts` is where the cgroup file systems are, version 2 or, in their folders, 1 and both side by side.
     """
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape").splitlines()
     except OSError:
         return None
     for line in lines:
@@ -157,9 +157,9 @@ def status(pid: int) -> dict[str, str]:
 
 
 def status_at(path: str) -> dict[str, str]:
-    """The same of a status file by its path."""
+    """The same of a status file by its path. A program's name may be cut in the midst of a character."""
     fields = {}
-    for line in Path(path).read_text().splitlines():
+    for line in Path(path).read_text(errors="replace").split("\n"):
         name, _, value = line.partition(":")
         fields[name] = value.strip()
     return fields
@@ -168,7 +168,7 @@ def status_at(path: str) -> dict[str, str]:
 def name(pid: int) -> str:
     """What /proc calls it; "?" when it is gone."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"
 
