@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 
 def main() -> None:
     _fill_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # a path is told as it is, though it be no UTF-8
     from torpor.cli import main as cli_main
 
     sys.exit(cli_main(sys.argv[1:]))

@@ -130,6 +130,13 @@ def test_what_is_said_beside_the_work_does_not_stop_it(torpor: Cli) -> None:
     assert done.stdout == torpor("ps").stdout
 
 
+def test_a_place_that_is_not_utf8_is_told_as_it_is_or_refused(torpor: Cli, sleeper: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "\udcff")
+    told = torpor("init", place, env={"PYTHONIOENCODING": "utf-8:strict"}).stdout
+    assert os.fsencode(place) in told
+    assert b"is not UTF-8" in torpor("checkpoint", sleeper, "--to", f"{place}/image", check=UsageError.code).stderr
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_streams_may_be_closed(torpor: Cli, closed: str) -> None:
     line = [*torpor.command, "run", "--name", "job", "--", "sh", "-c", "echo $(wc -c)"]

@@ -114,6 +114,8 @@ def _run(args: list[str]) -> int:
         if isinstance(error, BrokenPipeError) and output.is_unread():
             return 141  # quietly
         return output.failure(_unforeseen(error))
+    except UnicodeEncodeError as error:  # of a path, in what is written down of a job or said to a keeper
+        return output.failure(UsageError(f"{error.object!r} is not UTF-8", hint="choose a place whose name is"))
     except (KeyboardInterrupt, click.Abort):
         return 130
 
