@@ -242,7 +242,7 @@ def _name_again(job: OpenJob, undo: Rollback) -> dict[str, str]:
     names = shm.made_for(lost)
     if names and job.record.unfinished is not None:
         job.set_state(job.record.state, unfinished=msgspec.structs.replace(job.record.unfinished, names=names))
-    undo.push("remove names of shared memory", lambda: shm.take_away(names))
+    undo.push("remove names of shared memory", lambda: shm.take_away(shm.made_for_dump(lost)))
     shm.name_again(lost)
     return lost
 

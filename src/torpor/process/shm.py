@@ -72,9 +72,14 @@ def lost_names(pids: Iterable[int]) -> dict[str, str]:
     }
 
 
+def made_for_dump(lost: Iterable[str]) -> list[str]:
+    """The names that `name_again` makes for these."""
+    return [path + _GONE for path in lost]
+
+
 def made_for(lost: Iterable[str]) -> list[str]:
     """All names that `name_again` and `save` make for these while they work."""
-    return [name for path in lost for name in (path, path + _GONE)]
+    return [*lost, *made_for_dump(lost)]
 
 
 def name_again(lost: Mapping[str, str]) -> None:
@@ -90,8 +95,9 @@ def save(images: Path, image: Path, lost: Collection[str]) -> None:
 
     Raises OSError, TorporError, and Refused when CRIU had to make a name anywhere else.
     """
+    plain = _plain_names(lost)
     try:
-        _call_by_plain_names(images, lost)
+        _rename(images, plain)
         paths = sorted(_paths(images))
         passing = {*made_for(lost), *filter(_is_remap, paths)}
         for path in passing:
@@ -107,7 +113,7 @@ def save(images: Path, image: Path, lost: Collection[str]) -> None:
         if found:
             (image / FOLDER / "index.json").write_text(json.dumps(found, indent=1) + "\n")
     finally:
-        take_away([*made_for(lost), *filter(_is_remap, _paths(images))])
+        take_away([*plain.values(), *made_for_dump(lost), *filter(_is_remap, _paths(images))])
 
 
 def put_back(image: Path) -> list[Path]:
@@ -144,15 +150,20 @@ def _is_remap(path: str) -> bool:
     return _REMAP.fullmatch(Path(path).name) is not None
 
 
-def _call_by_plain_names(images: Path, lost: Iterable[str]) -> None:
-    """Give what was lost its very name, here and in the images: with the kernel's word behind it, it would get a second
-    one at the next dump, and so on. One whose name has been taken meanwhile stays as it is."""
+def _plain_names(lost: Iterable[str]) -> dict[str, str]:
+    """Give what was lost its very name: with the kernel's word behind it, it would get a second one at the next dump,
+    and so on. One whose name has been taken meanwhile stays as it is."""
     plain = {}
     for path in lost:
         with suppress(FileExistsError, FileNotFoundError):
             os.link(path + _GONE, path)
-            Path(path + _GONE).unlink()
             plain[path + _GONE] = path
+            Path(path + _GONE).unlink()
+    return plain
+
+
+def _rename(images: Path, plain: Mapping[str, str]) -> None:
+    """The same in the images."""
     raw = raw_entries(images / "files.img", FILES)
     mended = [_renamed(entry, plain) for entry in raw]
     if mended != raw:
