@@ -131,3 +131,8 @@ def test_figures_name_seconds_bytes_and_rate() -> None:
     figures = progress.figures(2.0, 16 << 30, 1 << 30, {"copy": 0.5})
     assert figures.text == "2.00 s, 16.0 GiB of GPU memory at 34.4 GB/s, 1.0 GiB of process memory"
     assert figures.data == {"seconds": 2.0, "gpu_bytes": 16 << 30, "cpu_bytes": 1 << 30, "phases": {"copy": 0.5}}
+
+
+@pytest.mark.parametrize("created", ["2025-11-29T12:00:00Z", "2025-11-29T12:00:00.250Z"])
+def test_times_are_shown_in_seconds(created: str) -> None:
+    assert output.second(created) == "2025-11-29T12:00:00Z"

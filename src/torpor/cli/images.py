@@ -25,7 +25,7 @@ def command(store: str | None) -> None:
             image["tier"],
             output.size(image["gpu_bytes"]),
             output.size(image["cpu_bytes"]),
-            image["created"],
+            output.second(image["created"]),
             image["state"],
         )
         for image in images
@@ -43,7 +43,7 @@ def _of_store(store: str) -> None:
             image["job"],
             output.size(image["gpu_bytes"]),
             output.size(image["cpu_bytes"]),
-            image["created"],
+            output.second(image["created"]),
             " ".join(image["tags"]) or "-",
         )
         for image in images

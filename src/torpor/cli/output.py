@@ -106,6 +106,11 @@ def rate(count: int | float, seconds: float) -> str:
     return f"{count / seconds / 1e9:.1f} GB/s" if seconds > 0 else "-"
 
 
+def second(created: str) -> str:
+    """A time of a manifest without what is below a second."""
+    return created.partition(".")[0].removesuffix("Z") + "Z"
+
+
 def age(seconds: float) -> str:
     """A span of time in its largest unit: `45 s`, `12 min`, `3 h`, `2 d`."""
     for limit, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):

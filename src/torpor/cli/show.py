@@ -34,7 +34,7 @@ def text(data: dict[str, Any], every: bool) -> str:
         f"image      {data['name']} (format {data['format']}, {data['tier']})",
         f"path       {data['path']}",
         f"state      {_state(data)}",
-        f"created    {data['created']} by torpor {data['torpor']}",
+        f"created    {output.second(data['created'])} by torpor {data['torpor']}",
         f"job        {job['name']}: {' '.join(job['command'])}",
         f"cwd        {job['cwd']}",
         f"arena      {'yes' if job['arena'] else 'no'}",

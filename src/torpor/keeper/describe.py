@@ -32,7 +32,7 @@ def manifest(
     system = os.uname()
     return Manifest(
         name=image.path.name,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        created=now(),
         torpor=__version__,
         job=JobFacts(
             name=job.record.name,
@@ -53,6 +53,11 @@ def manifest(
         cpu_bytes=sum(entry.size for entry in files if entry.path.startswith(("cpu/", "pinned/"))),
         phases=dict(phases),
     )
+
+
+def now() -> str:
+    """UTC as RFC 3339, so fine that images of one host are in the order of these."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def driver_facts(host: Host, job: OpenJob) -> DriverFacts:
