@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal as signals
 import time
@@ -16,6 +15,7 @@ import msgspec
 from torpor import paths, records
 from torpor.errors import TorporError, UsageError, WrongState
 from torpor.image_handle import Image, free_image_path, open_image
+from torpor.process.loop import is_readable
 from torpor.records import LIVE_STATES, JobRecord, JobState
 from torpor.writeback import Target, course_of
 
@@ -293,6 +293,6 @@ class Job:
             return
         try:
             # The pid may name another process by now, and the job may come to an end by its record alone: look again.
-            select.select([handle], [], [], 1.0 if seconds is None else min(seconds, 1.0))
+            is_readable(handle, 1.0 if seconds is None else min(seconds, 1.0))
         finally:
             os.close(handle)

@@ -8,7 +8,6 @@ one another: a group gives one figure, the median ratio of adjacent batches.
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import statistics
@@ -25,6 +24,7 @@ from torpor import api
 from torpor.bench.results import Bar, Measurement, spread
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 from torpor.errors import TorporError
+from torpor.process.loop import is_readable
 
 SIDES = (NATIVE, TORPOR, CONTROL)
 END_SECONDS = 30.0
@@ -93,7 +93,7 @@ class Copy:
         end = time.monotonic() + self._patience
         while b"\n" not in self._pending:
             left = max(0.0, end - time.monotonic())
-            if not select.select([self._process.stdout], [], [], left)[0]:
+            if not is_readable(self._process.stdout.fileno(), left):
                 raise self._failed(f"did not answer {about!r} within {self._patience:g} s")
             piece = os.read(self._process.stdout.fileno(), 65536)
             if not piece:

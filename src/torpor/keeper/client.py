@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from torpor import paths, records, writeback
 from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
+from torpor.process.loop import is_readable
 from torpor.records import Backend
 
 P = ParamSpec("P")
@@ -102,7 +102,7 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
     cancelled = False
     while True:
         try:
-            select.select([channel], [], [])  # an interruption here loses no part of a message
+            is_readable(channel.fileno())  # an interruption here loses no part of a message
         except KeyboardInterrupt:
             if cancelled or request.verb not in messages.CANCELLABLE:
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import signal
 import socket
 import threading
@@ -32,6 +31,7 @@ from torpor.keeper import (
 )
 from torpor.keeper.host import Host
 from torpor.keeper.report import Report
+from torpor.process.loop import is_readable
 from torpor.records import Backend
 
 log = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ class Teller:
         def listen() -> None:
             with suppress(OSError, ValueError, TorporError):
                 # The channel's timeout is for sends; this waits for as long as the connection lasts.
-                while select.select([self._heard], [], []):
+                while is_readable(self._heard.fileno()):
                     message = messages.receive(self._heard)
                     if isinstance(message, messages.Cancel):
                         action()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +21,7 @@ from torpor.keeper.memory import Descriptors
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import each, step
 from torpor.process import tree
+from torpor.process.loop import is_readable
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def has_ended(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([handle], [], [], _END_SECONDS)[0])
+        return is_readable(handle, _END_SECONDS)
     finally:
         os.close(handle)
 

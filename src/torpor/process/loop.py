@@ -1,4 +1,4 @@
-"""The supervisor's event loop: descriptors by `poll`, deadlines, and signals as events."""
+"""The supervisor's event loop: descriptors by `poll`, deadlines, and signals as events; and a wait for one of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 READ = select.POLLIN
 WRITE = select.POLLOUT
+
+
+def is_readable(descriptor: int, seconds: float | None = None) -> bool:
+    """Whether there is something to read, or the end, within so many seconds. Any descriptor: `select.select`, which
+    most would take, has no place for one beyond 1023, and jobs with many blocks have keepers with as many of them."""
+    poll = select.poll()
+    poll.register(descriptor, READ)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
 class Loop:
