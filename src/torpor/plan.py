@@ -142,6 +142,12 @@ def _restart(random: np.random.Generator, needed: float, scale: float, shape: fl
     return spent + needed
 
 
+def chance_of_restart(restart: float, conditions: Conditions) -> float:
+    """How likely a restart of so many hours comes to its end before the next failure."""
+    scale = conditions.between_failures / math.gamma(1 + 1 / conditions.shape)
+    return math.exp(-(min(restart / scale, 700.0) ** conditions.shape))
+
+
 def curve(way: Way, conditions: Conditions, points: int = 60) -> Iterator[tuple[float, float]]:
     """(interval in hours, share lost) around the best interval, from a thirtieth of it to thirty times."""
     middle = best(way, conditions).interval

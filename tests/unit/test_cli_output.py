@@ -49,7 +49,7 @@ def test_sizes_are_read(text: str, count: int) -> None:
     assert parse_size(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "M", "-1", "1X", "1GG"])
+@pytest.mark.parametrize("text", ["", "M", "-1", "1X", "1GG", "9999999T", "9" * 400])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_size(text)

@@ -89,6 +89,8 @@ def test_the_verb(torpor: Cli, tmp_path: Path) -> None:
         (("--checkpoint", "1", "--restore", "1", "--rate", "3", "--app-restore", "9"), "--app-checkpoint"),
         (("--checkpoint", "0", "--restore", "1", "--rate", "3"), "checkpoint"),
         (("--checkpoint", "1", "--restore", "1", "--rate", "-3"), "rate"),
+        (("--checkpoint", "1", "--restore", "1", "--mtbf", "0.003"), "--mtbf is in hours"),
+        (("--checkpoint", "1", "--restore", "120", "--mtbf", "0.03", "--shape", "5"), "--mtbf is in hours"),
     ],
 )
 def test_what_is_missing_or_makes_no_sense(torpor: Cli, given: tuple[str, ...], missing: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -93,6 +94,7 @@ def warm(size: str, backend: Backend) -> None:
 def parse_size(text: str) -> int:
     """`512M`, `16GiB`, `1024` → bytes, in powers of 1024; UsageError otherwise."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if match is None:
+    count = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else math.inf
+    if count >= 1 << 63:
         raise UsageError(f"{text!r} is not a size", hint="use bytes, or a unit as in 512M or 16G")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    return int(count)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _POSITIVE = Number(min=0, min_open=True)
 _AT_LEAST_0 = Number(min=0)
 
+LEAST_CHANCE = 0.01
+"""Of a restart to come to its end. With less there is no plan, and a simulation would take for ever."""
+
 ASSUMPTIONS = (
     "failures are independent of the job and of each other (--shape 1: memoryless)",
     "a checkpoint stops the job for its whole cost; one that a failure interrupts is lost",
@@ -52,6 +55,13 @@ def command(**given: Any) -> None:
     if given["plot"] is not None and not given["plot"].absolute().parent.is_dir():
         raise UsageError(f"{given['plot'].parent} is no folder", hint="make it first")
     ways, conditions = _ways(given), _conditions(given)
+    for way in ways:
+        if plan.chance_of_restart(way.restart, conditions) < LEAST_CHANCE:
+            raise UsageError(
+                f"a restart ({way.name}) takes {way.restart / plan.SECOND:.3g} s, and the next failure comes after "
+                f"{conditions.between_failures / plan.SECOND:.3g} s: hardly any would come to its end",
+                hint="--mtbf is in hours, --rate in failures a day, and --restore and --detect in seconds",
+            )
     found = []
     for way in ways:
         chosen = plan.best(way, conditions)
