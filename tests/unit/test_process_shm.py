@@ -33,3 +33,13 @@ def test_names_that_were_made_go_and_no_other(tmp_path: Path, stem: Path, taken:
     shm.save(tmp_path, tmp_path, lost)
     there = {path.name.removeprefix(f"{stem.name}-"): path.read_text() for path in stem.parent.glob(f"{stem.name}*")}
     assert there == {"now": "the job's", **({"first": "somebody's"} if taken else {})}
+
+
+def test_a_name_that_has_stayed_is_taken_for_made(tmp_path: Path, stem: Path) -> None:
+    lost = {f"{stem}-first": f"{stem}-now"}
+    Path(f"{stem}-now").write_text("the job's")
+    write_entries(tmp_path / "files.img", FILES, [])
+    for _time in range(2):
+        shm.name_again(lost)
+    shm.save(tmp_path, tmp_path, lost)
+    assert [path.name for path in stem.parent.glob(f"{stem.name}*")] == [f"{stem.name}-now"]

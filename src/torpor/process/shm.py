@@ -85,7 +85,9 @@ def made_for(lost: Iterable[str]) -> list[str]:
 def name_again(lost: Mapping[str, str]) -> None:
     """Make the names that `lost_names` found, as CRIU looks for them: as the kernel prints them. Raises OSError."""
     for path, other in lost.items():
-        with suppress(FileNotFoundError):  # the last name has just gone, too: CRIU saves such a file by itself
+        # The last name may have just gone, too: CRIU saves such a file by itself. One may also have stayed from a
+        # dump that ended with its host.
+        with suppress(FileNotFoundError, FileExistsError):
             os.link(other, path + _GONE)
 
 
