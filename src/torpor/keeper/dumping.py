@@ -127,10 +127,10 @@ class Saving:
                 pages.begin()
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
-                newcomers.refuse(self.host, job)
+                now = newcomers.refuse(self.host, job)
                 _complete(job, image, lost)
-                now = pinned.find(process.pid for process in newcomers.processes_now(job).processes)
-                out.start([file for file in now if file.key in known])
+                files = pinned.find(process.pid for process in now.processes)
+                out.start([file for file in files if file.key in known])
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
             with report.phase("drop zero pages"), step("drop zero pages"):
                 zero_pages.drop(pages)

@@ -24,8 +24,11 @@ def processes_now(job: OpenJob) -> tree.Tree:
     return found
 
 
-def refuse(host: Host, job: OpenJob) -> None:
-    """StepFailed when a process has begun to use the driver since `job` was opened. CRIU must hold the job still."""
+def refuse(host: Host, job: OpenJob) -> tree.Tree:
+    """The job's processes as they are by now. StepFailed when one has begun to use the driver since `job` was opened.
+
+    CRIU must hold the job still.
+    """
     now = processes_now(job)
     known = {process.pid for process in job.cuda}
     listening = set(sockets_in(job.control_dir))
@@ -44,3 +47,4 @@ def refuse(host: Host, job: OpenJob) -> None:
                 hint="try again",
                 details={"retry": True},
             )
+    return now
