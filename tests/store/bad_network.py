@@ -7,7 +7,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 Fault = Literal[
@@ -23,17 +23,7 @@ Fault = Literal[
     "slow",
     "forbid",
 ]
-FAULTS: tuple[Fault, ...] = (
-    "refuse",
-    "lose request",
-    "cut request",
-    "lose answer",
-    "cut head",
-    "cut answer",
-    "busy",
-    "broken",
-    "slow",
-)
+FAULTS: tuple[Fault, ...] = tuple(one for one in get_args(Fault) if one not in ("none", "forbid"))
 """Those that may pass; `forbid` does not."""
 
 Choose = Callable[[bytes], Fault]
