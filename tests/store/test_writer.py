@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -89,17 +89,22 @@ def test_memory_is_bounded_however_many_bring_chunks(repository: Repository, mon
     assert len(seen) == 400
 
 
+def bring_in(count: int, threads: ThreadPoolExecutor, taking: StoreWriter) -> list[Future[None]]:
+    """4000 chunks, divided among so many threads."""
+
+    def bring(first: int) -> None:
+        for number in range(first, 4000, count):
+            taking.add(data(number))
+
+    return [threads.submit(bring, first) for first in range(count)]
+
+
 def test_a_failure_reaches_all_who_bring_chunks(repository: Repository) -> None:
     gate = Gate(repository)
     gate.fails = True
     taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
-
-    def bring(first: int) -> None:
-        for number in range(first, 4000, 8):
-            taking.add(data(number))
-
     with ThreadPoolExecutor(8) as threads:
-        bringing = [threads.submit(bring, first) for first in range(8)]
+        bringing = bring_in(8, threads, taking)
         eventually(lambda: gate.waiting == WRITERS)
         gate.open.set()
         for one in bringing:
@@ -113,13 +118,8 @@ def test_a_failure_reaches_all_who_bring_chunks(repository: Repository) -> None:
 def test_who_gives_up_waits_for_no_store(repository: Repository) -> None:
     gate = Gate(repository)
     taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
-
-    def bring(first: int) -> None:
-        for number in range(first, 4000, 4):
-            taking.add(data(number))
-
     with ThreadPoolExecutor(4) as threads:
-        bringing = [threads.submit(bring, first) for first in range(4)]
+        bringing = bring_in(4, threads, taking)
         eventually(lambda: gate.waiting == WRITERS)
         taking.give_up(Cancelled("not wanted any more"))
         for one in bringing:
