@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torpor import launch, paths, records, writeback
 from torpor.errors import KeeperUnavailable, UsageError
@@ -17,7 +17,7 @@ from torpor.job_handle import Job, Outcome
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
 from torpor.process.terminal import Terminal
-from torpor.records import Backend
+from torpor.records import Backend, Vm
 from torpor.writeback import Target
 
 TYPE_CHECKING = False
@@ -69,9 +69,6 @@ OnProgress = Callable[[Progress], None]
 """Called during a verb with each step's start, moved bytes and end; in the calling thread, so it must be quick."""
 
 
-_VM = ("off", "answers", "defer", "full")
-
-
 def run(
     argv: Sequence[str | os.PathLike[str]],
     *,
@@ -80,7 +77,7 @@ def run(
     detach: bool = True,
     arena: bool = True,
     managed: Literal["driver", "host"] = "driver",
-    vm: Literal["off", "answers", "defer", "full"] = "off",
+    vm: Vm = "off",
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     terminal: Terminal | None = None,
@@ -100,7 +97,7 @@ def run(
     Raises CannotExec (a NotFound with a shell's `exit_code`) when the program cannot be started, UsageError for what
     makes no sense (a bad name, GPU or choice), DriverMissing when a GPU is asked for that is not there.
     """
-    for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, _VM)):
+    for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, get_args(Vm))):
         if chosen not in choices:
             raise UsageError(f"{option} cannot be {chosen!r}", hint=f"choose one of {', '.join(choices)}")
     record = launch.start(

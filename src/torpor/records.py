@@ -23,6 +23,9 @@ from torpor.errors import NoRights, NotFound, TorporError, UsageError
 
 Backend = Literal["gpu", "sim"]
 
+Vm = Literal["off", "answers", "defer", "full"]
+"""What is done with driver calls (docs/design/deferral.md); each level does what those before it do."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 

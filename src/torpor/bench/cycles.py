@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 
 from torpor import api
-from torpor.bench.settings import Vm
 from torpor.errors import TorporError
-from torpor.records import LIVE_STATES
+from torpor.records import LIVE_STATES, Vm
 
 START_SECONDS = 300.0
 """How long a job may take until its first steps."""

@@ -7,14 +7,11 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from torpor import paths
-from torpor.records import Backend
+from torpor.records import Backend, Vm
 
 NATIVE, TORPOR, CONTROL, DRIVER = "native", "torpor", "control", "driver + CRIU"
-
-Vm = Literal["off", "answers", "defer", "full"]
 
 
 def _silent(_line: str) -> None:

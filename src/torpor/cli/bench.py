@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from torpor.cli import output
 from torpor.cli.options import Whole
 from torpor.errors import UsageError
+from torpor.records import Vm
 
 if TYPE_CHECKING:
     from torpor.bench.comparison import Row
@@ -72,7 +73,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where the report goes.")
 @click.option(
     "--vm",
-    type=click.Choice(["off", "answers", "defer", "full"]),
+    type=click.Choice(get_args(Vm)),
     default="off",
     show_default=True,
     help="As in `torpor run`.",

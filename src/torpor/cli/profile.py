@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -18,7 +18,7 @@ from torpor.cli.options import Number
 from torpor.errors import UsageError
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
-from torpor.records import LIVE_STATES
+from torpor.records import LIVE_STATES, Vm
 
 if TYPE_CHECKING:
     from torpor.profiling import Profile, Sampler
@@ -46,7 +46,7 @@ class _WithCommand(click.Command):
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the timeline as PNG (matplotlib).")
 @click.option("--name", help="The job's name, for a command; one is made up otherwise.")
 @click.option("--gpu", metavar="I,…|sim", help="GPUs to use, for a command, or sim for the software GPU.")
-@click.option("--vm", type=click.Choice(["off", "answers", "defer", "full"]), default="off",
+@click.option("--vm", type=click.Choice(get_args(Vm)), default="off",
               help="As in `torpor run`, for a command.")
 @output.json_flag
 @click.pass_context
@@ -60,7 +60,7 @@ def command(
     plot: Path | None,
     name: str | None,
     gpu: str | None,
-    vm: Literal["off", "answers", "defer", "full"],
+    vm: Vm,
 ) -> int:
     """Count a program's driver calls, for a whole run of a command or for a while in a running job.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from torpor.cli import output
 from torpor.cli.options import pairs
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
+from torpor.records import Vm
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -28,7 +29,7 @@ from torpor.process.namespace import CannotExec
 )
 @click.option(
     "--vm",
-    type=click.Choice(["off", "answers", "defer", "full"]),
+    type=click.Choice(get_args(Vm)),
     default="off",
     help="What is done with driver calls: known answers given; work handed in by another thread; what repeats merged.",
 )
@@ -41,7 +42,7 @@ def command(
     detach: bool,
     no_arena: bool,
     managed: Literal["driver", "host"],
-    vm: Literal["off", "answers", "defer", "full"],
+    vm: Vm,
     env: tuple[str, ...],
 ) -> int:
     """Start a program as a job. Without --detach this behaves like the program itself, exit code included."""
