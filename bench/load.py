@@ -68,10 +68,15 @@ def main() -> None:
         while not rounds(job):
             time.sleep(0.1)
         pauses = []
-        while time.monotonic() - began < options.seconds and job.exit_code is None:
-            due = time.monotonic() + options.every
-            pauses.append(pause(job, options.deadline))
-            time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            while time.monotonic() - began < options.seconds and job.exit_code is None:
+                due = time.monotonic() + options.every
+                pauses.append(pause(job, options.deadline))
+                if len(pauses) % 60 == 0:
+                    print(f"{len(pauses)} pauses; freeze: {summary([each['freeze'] for each in pauses])}", flush=True)
+                time.sleep(max(0.0, due - time.monotonic()))
+        except KeyboardInterrupt:
+            print("broken off")
         stop.touch()
         job.wait(120)
         output = b"".join(job.logs()).decode().splitlines()
