@@ -25,11 +25,11 @@ from torpor.keeper.pinned_out import PinnedOut
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import Taken
-from torpor.process import own_terminal, pinned, sessions, shm, timers, traits, zero_pages
+from torpor.process import own_terminal, pinned, sessions, shm, timers, traits
 from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
-from torpor.process.page_search import PageSearch
 from torpor.process.page_workers import PageWorkers
+from torpor.process.zero_pages import ZeroPages
 from torpor.records import Unfinished
 from torpor.writeback import Target
 
@@ -111,7 +111,8 @@ class Saving:
         report: Report,
     ) -> Manifest:
         job = self.job
-        with PageSearch(image.cpu, workers) as pages:
+        host_pids = {process.pid: process.host_pid for process in job.processes}
+        with ZeroPages(image.cpu, workers, host_pids) as zero_pages:
             with report.phase("criu dump"), step("criu dump"):
                 known = {file.key for file in pinned.find(process.host_pid for process in job.processes)}
                 own_terminal.name(job.tree, {key for key in job.info.stdio.values() if key})
@@ -124,7 +125,7 @@ class Saving:
                     external=known,
                 )
                 undo.push("criu", lambda: _roll_back(dump))
-                pages.begin()
+                zero_pages.begin()
                 image.add_native(job.folder / "native")
                 dump.wait_written(DUMP_SECONDS)
                 now = newcomers.refuse(self.host, job)
@@ -133,7 +134,7 @@ class Saving:
                 out.start([file for file in files if file.key in known])
                 image.note_written([job.root, *(process.pid for process in job.cuda)])
             with report.phase("drop zero pages"), step("drop zero pages"):
-                zero_pages.drop(pages)
+                zero_pages.finish()
                 workers.dismiss()
         with report.phase("wait for copy"):
             data.finish()

@@ -32,7 +32,7 @@ def pipe_contents(folder: Path, key: str) -> bytes:
         pipe = fields(entry)
         size = number(pipe, 2)
         if at + size > len(data):
-            raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
+            raise _short(path)
         if number(pipe, 1) == wanted:
             return data[at : at + size]
         at += size
@@ -51,6 +51,38 @@ def raw_entries(path: Path, magic: int) -> list[bytes]:
 
 def entries(path: Path, magic: int) -> list[Fields]:
     return [fields(entry) for entry in raw_entries(path, magic)]
+
+
+class GrowingImage:
+    """A CRIU image file that is read while it is written."""
+
+    def __init__(self, path: Path, magic: int) -> None:
+        self.path = path
+        self._magic = magic
+        self._read = 0  # bytes, whole entries alone
+
+    def more(self) -> list[Fields]:
+        """The entries that have become whole since the last time."""
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        at = 0
+        if not self._read and len(data) >= 8:
+            at = _begin(self.path, data, self._magic)
+        found = []
+        while (at or self._read) and at + 4 <= len(data):
+            end = at + 4 + int(struct.unpack_from("<I", data, at)[0])
+            if end > len(data):
+                break
+            found.append(fields(data[at + 4 : end]))
+            at = end
+        self._read += at
+        return found
+
+    def end(self) -> None:
+        """Raises ImageDamaged when something follows the last whole entry, or nothing has ever been read."""
+        if not self._read or self.path.stat().st_size != self._read:
+            raise _short(self.path)
 
 
 def number(entry: Fields, field: int) -> int:
@@ -116,13 +148,17 @@ def _begin(path: Path, data: bytes, magic: int) -> int:
     return 8
 
 
+def _short(path: Path) -> ImageDamaged:
+    return ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
+
+
 def _message(path: Path, data: bytes, at: int) -> tuple[bytes, int]:
     if at + 4 > len(data):
-        raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
+        raise _short(path)
     (length,) = struct.unpack_from("<I", data, at)
     end = at + 4 + length
     if end > len(data):
-        raise ImageDamaged(f"the image's file {path.name} is short", hint="the image is damaged; restore another")
+        raise _short(path)
     return data[at + 4 : end], end
 
 

@@ -5,8 +5,8 @@ so that one starts in some 15 ms. One JSON request per line of standard input, o
 piece is `[path, first page, pages]`:
 
 `{"op": "search", "pieces": [piece, …]}` → `{"runs": [[[first page, pages], …], …]}`, for each piece what stays;
-`{"op": "map", "pieces": [piece, …]}` → `{}`, for each file in ascending order and without a gap, then
-`{"op": "move", "path": str, "moves": [[first page, pages, first page there], …], "pages": pages of the whole}` → `{}`.
+`{"op": "move", "pieces": [piece, …], "moves": [[path, [[first page, pages, first page there], …]], …]}` → `{}`: the
+pieces are mapped, those of a file in ascending order and without a gap, and pages of what is mapped by then are moved.
 What fails is answered with `{"errno": n, "message": str}`.
 """
 
@@ -32,7 +32,7 @@ def search(path: str, first: int, pages: int) -> list[list[int]]:
 
 
 class Mover:
-    """Moves pages within files. They are mapped before, piece by piece, which takes longer than the moves."""
+    """Moves pages within files, in memory that it maps piece by piece and keeps until the end of its process."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[tuple[int, mmap.mmap]]] = {}
@@ -41,11 +41,8 @@ class Mover:
         piece = _mapped(path, first, pages, mmap.PROT_READ | mmap.PROT_WRITE)
         self._pieces.setdefault(path, []).append((first, piece))
 
-    def move(self, path: str, moves: list[list[int]], pages: int) -> None:
-        """Move ascending runs of pages down to where they belong, and cut the file to its new length.
-
-        What is mapped stays so: taking it back costs time, which the end of this process spends when nobody waits.
-        """
+    def move(self, path: str, moves: list[list[int]]) -> None:
+        """Move ascending runs of pages down to where they belong."""
         pieces = self._pieces.get(path, [])
         starts = [first for first, _ in pieces]
         views = [memoryview(content) for _, content in pieces]
@@ -64,7 +61,6 @@ class Mover:
                 size = min(count - done, left, room)
                 target[into : into + size * PAGE] = source[out : out + size * PAGE]
                 done += size
-        os.truncate(path, pages * PAGE)
 
 
 def _mapped(path: str, first: int, pages: int, access: int) -> mmap.mmap:
@@ -101,11 +97,10 @@ def _answer(request: dict[str, Any], mover: Mover) -> dict[str, Any]:
     try:
         if request["op"] == "search":
             return {"runs": [search(*piece) for piece in request["pieces"]]}
-        if request["op"] == "map":
-            for piece in request["pieces"]:
-                mover.map(*piece)
-        else:
-            mover.move(request["path"], request["moves"], request["pages"])
+        for piece in request["pieces"]:
+            mover.map(*piece)
+        for path, moves in request["moves"]:
+            mover.move(path, moves)
     except OSError as error:
         return {"errno": error.errno, "message": str(error)}
     return {}

@@ -5,122 +5,147 @@ zeros, and what the driver's checkpoint copied from empty GPU memory. CRIU keeps
 others without reading them. Only private anonymous memory is treated: there, a page that the image does not mention is
 restored as an untouched one, which reads as zeros. Files' pages, shared memory and what a parent image has stay.
 
-CRIU's formats, from its protobuf definitions: `pagemap-<pid>.img` lists runs of pages (address, count, flags) whose
-contents follow one another in `pages-<id>.img`; `mm-<pid>.img` lists the mappings.
+All of it goes on while CRIU writes; only the last pieces are left for the time when the job waits.
 """
 
 from __future__ import annotations
 
-import bisect
+import os
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 
 from torpor.errors import TorporError
-from torpor.process.criu_images import (
-    Fields,
-    encoded_field,
-    entries,
-    fields,
-    number,
-    raw_entries,
-    repeated,
-    write_entries,
-)
-from torpor.process.page_search import PageSearch, Run
+from torpor.process.compaction import Compaction, Move, Range
+from torpor.process.criu_images import fields, number, raw_entries, repeated
+from torpor.process.page_search import PageSearch
 from torpor.process.page_worker import PAGE
+from torpor.process.page_workers import PageWorkers
 
-_PAGEMAP, _MM = 0x56084025, 0x57492820
-_PRESENT = 1 << 2  # of a run: its pages are in the pages file
-_REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
-_COUNT, _WIDE_COUNT = 2, 5  # fields of a run
+_MM = 0x57492820
 _AREAS = 14  # field of the mm image that holds the mappings
-_WORTH = 16
-
-Range = tuple[int, int]
-"""Start and end address."""
-
-Move = tuple[int, int, int]
-"""First page and number of pages of a run, and the page that it moves to."""
+_REGULAR, _ANON_PRIVATE = 1 << 0, 1 << 9  # of a mapping
+_PIECE = (32 << 20) // PAGE
+_PAUSE = 0.005  # seconds between two looks at the files
 
 
-def drop(search: PageSearch) -> int:
-    """Rewrite the images in the CRIU folder of `search` without zero pages of private anonymous memory.
+class ZeroPages:
+    """Those of one folder of images, from CRIU's start on. As a context, it ends what it began.
 
-    Returns the bytes saved. A file of which less than one part in `_WORTH` would go is left as it is. The folder must
-    be complete and not yet part of an image: a failure leaves it unusable. Raises TorporError when an image is not as
-    expected, OSError when it cannot be read or written.
+    `processes` are the host's pids of the job's processes by their own: what a process has mapped privately is known
+    from the host before CRIU has written it down. Those of an unknown process wait for that.
     """
-    pagemaps = {path: entries(path, _PAGEMAP) for path in sorted(search.folder.glob("pagemap-[0-9]*.img"))}
-    pages = {path: path.with_name(f"pages-{number(head, 1)}.img") for path, (head, *_) in pagemaps.items()}
-    search.finish(pages.values())
-    return sum(_drop_from(path, found, pages[path], search) for path, found in pagemaps.items())
+
+    def __init__(self, folder: Path, workers: PageWorkers, processes: Mapping[int, int]) -> None:
+        self.folder = folder
+        self._processes = processes
+        self._search = PageSearch(workers)
+        self._compactions: dict[Path, Compaction] = {}
+        self._private: dict[int, list[Range]] = {}
+        self._moves: dict[Path, list[Move]] = {}
+        self._stop = threading.Event()
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> ZeroPages:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def begin(self) -> None:
+        """Start to follow CRIU."""
+        self._thread = threading.Thread(target=self._follow, name="zero pages", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> int:
+        """Leave out what is left of them in the complete folder, which is not yet part of an image; → bytes saved.
+
+        A file of which less than one part in sixteen would go is left as it is. A failure leaves the folder unusable.
+        Raises TorporError when an image is not as expected, OSError when it cannot be read or written.
+        """
+        self._end()
+        if self._failure is not None:
+            raise self._failure
+        self._read()
+        self._search.look([one.pages for one in self._compactions.values() if one.pages], 1, self._moves)
+        self._moves = {}
+        private = {one.pid: _written(one.path.with_name(f"mm-{one.pid}.img")) for one in self._compactions.values()}
+        for one in self._compactions.values():
+            self._settle(one, private[one.pid])
+        self._search.look([], 1, self._moves)
+        return sum(self._cut(one, private[one.pid]) for one in self._compactions.values())
+
+    def _end(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stop.wait(_PAUSE):
+                self.step()
+        except (OSError, TorporError) as error:
+            self._failure = error
+
+    def step(self) -> None:
+        """As far as CRIU has come: search what is new, and move together what was searched the last time."""
+        files = [file for file in sorted(self.folder.glob("pages-[0-9]*.img")) if file.stat().st_size]
+        moves, self._moves = self._moves, {}
+        self._search.look(files, _PIECE, moves)
+        self._read()
+        for one in self._compactions.values():
+            host = self._processes.get(one.pid)
+            if one.pages is None or host is None:
+                continue
+            if one.pid not in self._private:
+                self._private[one.pid] = mapped(host)
+            self._settle(one, self._private[one.pid])
+
+    def _read(self) -> None:
+        for path in sorted(self.folder.glob("pagemap-[0-9]*.img")):
+            self._compactions.setdefault(path, Compaction(path)).read()
+
+    def _settle(self, one: Compaction, private: Sequence[Range]) -> None:
+        if one.pages is not None:
+            moves = one.settle(private, self._search.staying(one.pages), self._search.searched(one.pages))
+            self._moves.setdefault(one.pages, []).extend(moves)
+
+    def _cut(self, one: Compaction, private: Sequence[Range]) -> int:
+        if one.pages is None:
+            raise TorporError(f"{one.path.name} names no pages file")
+        size = one.pages.stat().st_size
+        stay = one.finish(size, private)
+        if stay is None:
+            return 0
+        os.truncate(one.pages, stay * PAGE)
+        return size - stay * PAGE
 
 
-def _pages(run: Fields) -> int:
-    """Number of pages of a run: CRIU 4.2 moved it to a wider field."""
-    return number(run, _WIDE_COUNT) or number(run, _COUNT)
+def mapped(host_pid: int) -> list[Range]:
+    """The private anonymous memory of a process of this host; none when it is gone."""
+    try:
+        lines = Path(f"/proc/{host_pid}/maps").read_text().splitlines()
+    except OSError:
+        return []
+    ranges = []
+    for line in lines:
+        addresses, access, _offset, _device, inode, *name = line.split(maxsplit=5)
+        ordinary = not name or name[0] in ("[heap]", "[stack]") or name[0].startswith("[anon:")
+        if access[3] == "p" and inode == "0" and ordinary:
+            start, _, stop = addresses.partition("-")
+            ranges.append((int(start, 16), int(stop, 16)))
+    return _merged(ranges)
 
 
-def _drop_from(pagemap: Path, found: list[Fields], pages: Path, search: PageSearch) -> int:
-    head, *runs = found
-    mm = raw_entries(pagemap.with_name(f"mm-{_pid(pagemap)}.img"), _MM)[0]
-    areas = [fields(area) for area in repeated(mm, _AREAS)]
+def _written(mm: Path) -> list[Range]:
+    """The private anonymous memory that CRIU's list of mappings knows."""
+    areas = [fields(area) for area in repeated(raw_entries(mm, _MM)[0], _AREAS)]
     wanted = _REGULAR | _ANON_PRIVATE
-    private = _merged([(number(a, 1), number(a, 2)) for a in areas if number(a, 7) & wanted == wanted])
-    size = pages.stat().st_size
-    total = sum(_pages(run) for run in runs if number(run, 4) & _PRESENT)
-    if total * PAGE != size:
-        raise TorporError(f"{pages.name} has {size} bytes, {pagemap.name} speaks of {total * PAGE}")
-    staying: list[Run] = []  # in the order of the file, and so are the runs
-    position = 0
-    for run in runs:
-        if number(run, 4) & _PRESENT:
-            whole = (position, _pages(run))
-            inside = _inside(private, number(run, 1), _pages(run))
-            staying += _within(search.staying(pages), *whole) if inside else [whole]
-            position += _pages(run)
-    saved = size - sum(count for _, count in staying) * PAGE
-    if saved * _WORTH < size:
-        return 0
-    kept = [_encoded(head)]
-    moves: list[Move] = []
-    position = end = 0
-    for run in runs:
-        if not number(run, 4) & _PRESENT:
-            kept.append(_encoded(run))
-            continue
-        address, count = number(run, 1), _pages(run)
-        stays = _within(staying, position, count)
-        field = _WIDE_COUNT if _WIDE_COUNT in run else _COUNT
-        rest = _encoded({key: value for key, value in run.items() if key not in (1, field)})
-        for first, length in stays:
-            kept.append(_encoded({1: address + (first - position) * PAGE, field: length}) + rest)
-            if first != end:
-                moves.append((first, length, end))
-            end += length
-        position += count
-    # In place: fresh memory costs more than the moves, above all on a virtual machine that gives back what is free.
-    search.move(pages, moves, end)
-    write_entries(pagemap, _PAGEMAP, kept)
-    return saved
-
-
-def _inside(private: list[Range], address: int, count: int) -> bool:
-    """Whether a run of pages lies wholly in one of the ranges."""
-    at = bisect.bisect_right(private, (address, 1 << 64)) - 1
-    return at >= 0 and address + count * PAGE <= private[at][1]
-
-
-def _within(staying: list[Run], position: int, count: int) -> list[Run]:
-    """The part of the ascending runs that lies in these pages."""
-    found = []
-    at = max(bisect.bisect_right(staying, (position, 0)) - 1, 0)
-    while at < len(staying) and staying[at][0] < position + count:
-        first, length = staying[at]
-        begin, stop = max(first, position), min(first + length, position + count)
-        if begin < stop:
-            found.append((begin, stop - begin))
-        at += 1
-    return found
+    return _merged([(number(a, 1), number(a, 2)) for a in areas if number(a, 7) & wanted == wanted])
 
 
 def _merged(areas: list[Range]) -> list[Range]:
@@ -132,17 +157,3 @@ def _merged(areas: list[Range]) -> list[Range]:
         else:
             merged.append((start, stop))
     return merged
-
-
-def _encoded(entry: Fields) -> bytes:
-    """A pagemap's entry as protobuf has it: all of its fields are numbers."""
-    body = bytearray()
-    for field, value in entry.items():
-        if isinstance(value, bytes):
-            raise TorporError(f"an entry of a pagemap has a field that Torpor does not know ({field})")
-        body += encoded_field(field, value)
-    return bytes(body)
-
-
-def _pid(pagemap: Path) -> int:
-    return int(pagemap.stem.removeprefix("pagemap-"))
