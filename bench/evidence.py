@@ -100,11 +100,10 @@ def run(item: Item, out: Path, seconds: float) -> int | None:
 
 def settle_on(gpu: int) -> None:
     """One GPU, and of a machine with several as large a share of its processors; a home that nobody else has."""
-    os.environ.update(
-        CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=f"/tmp/evidence-{gpu}", TORPOR_DRAM=f"/dev/shm/evidence-{gpu}"
-    )
-    for name in ("TORPOR_HOME", "TORPOR_DRAM"):
-        Path(os.environ[name]).mkdir(exist_ok=True)
+    name = f"evidence-{gpu}-{os.getpid()}"
+    os.environ.update(CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=f"/tmp/{name}", TORPOR_DRAM=f"/dev/shm/{name}")
+    for variable in ("TORPOR_HOME", "TORPOR_DRAM"):
+        Path(os.environ[variable]).mkdir()
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // max(len(list(Path("/dev").glob("nvidia[0-9]*"))), 1)
     os.sched_setaffinity(0, cores[gpu * share : (gpu + 1) * share])

@@ -54,11 +54,23 @@ def last_line(job: torpor.Job) -> str:
     return output(job).splitlines()[-1]
 
 
-@pytest.mark.parametrize("way", WAYS)
+def test_a_second_copy_of_the_driver_is_refused_as_natively(
+    start: Callable[[list[str]], torpor.Job], tmp_path: Path
+) -> None:
+    """The driver starts once per process: it binds a socket named after that."""
+    argv = built("both", tmp_path)
+    native = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert native.stdout.splitlines() == ["status 304"]
+    job = start(argv)
+    assert job.wait(60)
+    assert output(job).splitlines() == ["status 304"]
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "both"])
 def test_a_way(start: Callable[[list[str]], torpor.Job], tmp_path: Path, way: str) -> None:
     job = start(built(way, tmp_path))
     wait_for_line(job, "ready")
-    if way in ("namespace", "both"):
+    if way == "namespace":
         with pytest.raises(Refused, match="not fully intercepted"):
             job.checkpoint()
     else:
