@@ -61,12 +61,12 @@ def read(supervisor: int, root: int, ignore: frozenset[int] = frozenset()) -> Tr
     strays: list[int] = []
     host_root = host_pid(supervisor, root)
     if host_root is not None:
-        ordered = _descend(host_root)
-    skipped = {pid for child in _children(supervisor) if _inner(child) in ignore for pid in _descend(child)}
+        ordered = family(host_root)
+    skipped = {pid for child in _children(supervisor) if _inner(child) in ignore for pid in family(child)}
     known = {supervisor, *ordered, *skipped}
     for child in _children(supervisor):
         if child not in known:
-            strays += _descend(child)
+            strays += family(child)
     inside = _same_namespace(supervisor)
     for pid in inside or ():
         if pid not in known and pid not in strays:
@@ -93,7 +93,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 def below(supervisor: int, root: int) -> Tree:
     """A process of the host and its descendants, by host pids alone; `supervisor` is whoever looks after them."""
-    found = (_read(pid) for pid in _descend(root))
+    found = (_read(pid) for pid in family(root))
     return Tree(supervisor, tuple(one for one in found if one is not None), ())
 
 
@@ -198,7 +198,8 @@ def _children(pid: int) -> list[int]:
     return children
 
 
-def _descend(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """A process of the host and all its descendants, parents before children, by their pids there."""
     found = [pid]
     for current in found:
         found += _children(current)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from torpor.errors import NoRights, NotFound, StepFailed, UsageError
+from torpor.process import tree
+from torpor.process.loop import is_readable
 from torpor.store.cipher import KEY
 
 FILE = "TORPOR_KEY_FILE"
@@ -16,6 +21,14 @@ FILE = "TORPOR_KEY_FILE"
 
 COMMAND = "TORPOR_KEY_COMMAND"
 """A shell command that prints a key; it finds the store's place in TORPOR_KEY_STORE."""
+
+COMMAND_SECONDS = 120.0
+"""How long such a command may take: its user may have to answer it."""
+
+_LOOK_SECONDS = 0.02
+_END_SECONDS = 1.0
+_MOST_PRINTED = 4096
+_WHAT = "what the command for the key printed"
 
 
 def from_environment(url: str, env: Mapping[str, str] = os.environ) -> list[bytes]:
@@ -38,13 +51,58 @@ def from_file(path: Path) -> bytes:
 
 
 def from_command(command: str, url: str) -> bytes:
-    """The key that a shell command prints. It has our standard input and error output, so it can ask for something."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", command], stdout=subprocess.PIPE, env={**os.environ, "TORPOR_KEY_STORE": url}, check=False
+    """The key that a shell command prints. It has our standard input and error output, so it can ask for something.
+
+    StepFailed when it fails or takes longer than COMMAND_SECONDS; it is ended then, with all that it has started.
+    """
+    # No error tells the command: it may have the key in itself, and errors are written into logs.
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command], stdout=subprocess.PIPE, env={**os.environ, "TORPOR_KEY_STORE": url}
     )
-    if done.returncode:
-        raise StepFailed(step="key command", reason=f"{command!r} ended with {done.returncode}", hint=f"see {COMMAND}")
-    return _parsed(done.stdout, f"what {command!r} printed")
+    assert process.stdout is not None
+    with process.stdout as output:
+        try:
+            printed = _printed(output.fileno(), process)
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode:
+        how = f"ended with {process.returncode}" if process.returncode > 0 else f"died of signal {-process.returncode}"
+        raise StepFailed(step="key command", reason=f"the command for the key {how}", hint=f"see {COMMAND}")
+    return _parsed(printed, _WHAT)
+
+
+def _printed(output: int, process: subprocess.Popen[bytes]) -> bytes:
+    """All that a command prints, which has ended then; what it left in the background may go on."""
+    end = time.monotonic() + COMMAND_SECONDS
+    printed = bytearray()
+    closed = False
+    while time.monotonic() < end:
+        ended = process.poll() is not None
+        if closed and not ended:
+            time.sleep(_LOOK_SECONDS)
+        elif not closed and is_readable(output, 0.0 if ended else _LOOK_SECONDS):
+            part = os.read(output, _MOST_PRINTED)
+            closed = not part
+            printed += part
+            if len(printed) > _MOST_PRINTED:
+                return _parsed(bytes(printed), _WHAT)  # which raises
+        elif ended:
+            return bytes(printed)
+    raise StepFailed(
+        step="key command",
+        reason=f"the command for the key took longer than {COMMAND_SECONDS:g} s",
+        hint=f"see {COMMAND}; where it asks for something, answer sooner, or name a file in {FILE}",
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has started, as far as they are ours to end."""
+    for pid in tree.family(process.pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
 
 
 def make_file(path: Path) -> bytes:
