@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from torpor import launch, paths, records, writeback
 from torpor.errors import KeeperUnavailable, UsageError
 from torpor.image_handle import Flushed, Image, every_image, find_image
-from torpor.job_handle import Job, Outcome
+from torpor.job_handle import Job, Outcome, adopted
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
 from torpor.process.terminal import Terminal
@@ -210,9 +210,9 @@ def restore(
     """Wake a job from an image and return it running. The image stays and can be restored again.
 
     It may have ended by then: one that came back and ended by itself with exit code 0 is returned as well.
-    Of an image in a store every chunk is checked on its way to the GPU; what is not the GPU's (and all of an image
-    whose store has a command for its key) passes through memory, or the disk where that has no room. `name` defaults to
-    the job's old name where that is free. `gpu_map` pairs the image's GPUs with this host's, each by ordinal or UUID.
+    Of an image in a store every chunk is checked on its way to the GPU; what is not the GPU's passes through memory, or
+    the disk where that has no room. `name` defaults to the job's old name where that is free. `gpu_map` pairs the
+    image's GPUs with this host's, each by ordinal or UUID.
     Raises ImageDamaged, ImageMismatch, StepFailed; then no process is left behind.
     """
     found = find(source) if isinstance(source, str | os.PathLike) else source
@@ -220,12 +220,9 @@ def restore(
         with found.reading():
             return _restore(found.backend, {"image": str(found.path)}, name, gpu_map, progress)
     source_name = f"{found.name}@{found.store.url}"
-    if found.store.opens_elsewhere:
-        where = {"image": found.id, "store": found.store.url, "env": found.store.opening(), "source": source_name}
-        return _restore(found.backend, where, name, gpu_map, progress)
-    with found.fetched(progress) as fetched:
-        where = {"image": str(fetched.path), "source": source_name}
-        return _restore(found.backend, where, name, gpu_map, progress)
+    store = found.store
+    where = {"image": found.id, "store": store.url, "env": store.opening(), "key": store.repository.store_key}
+    return _restore(found.backend, {**where, "source": source_name}, name, gpu_map, progress)
 
 
 def _restore(
@@ -263,15 +260,8 @@ def checkpoint_process(
     which the image wakes as. Raises NotFound when there is no such process, Refused when it cannot be saved, and what
     `Job.checkpoint` raises; the process runs on then.
     """
-    adopted = Job(launch.adopt(pid, name=name, client=os.getpid()))
-    try:
-        image = adopted.checkpoint(leave_running, to=to, tier=tier, deadline=deadline, progress=progress, target=target)
-    except BaseException:
-        adopted.let_go()
-        raise
-    if leave_running:
-        adopted.let_go()
-    return image
+    with adopted(pid, name, leave_running=leave_running) as job:
+        return job.checkpoint(leave_running, to=to, tier=tier, deadline=deadline, progress=progress, target=target)
 
 
 def keeper_status(backend: Backend) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import shutil
 import signal as signals
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -143,18 +144,19 @@ class Job:
         deadline: float = 30.0,
         progress: Callable[[Progress], None] | None = None,
         env: Mapping[str, str] | None = None,
+        key: bytes | None = None,
     ) -> dict[str, Any]:
         """Save the job into an image in the store at `store`; `Store.checkpoint` is for users.
 
         `name` is the image's; by default the first `<job>-<n>` that is free there, and among this user's images.
-        `env` are the variables that open the store (`Store.opening`).
+        `env` are the variables that open the store (`Store.opening`), `key` is an encrypted one's (`Repository`).
 
         The image is never a folder: of the GPU's bytes only chunks that the store lacks are moved. Returns what the
         keeper says of it. Errors as for `checkpoint`, and those of the store; the job is then as it was.
         """
         params = {"job": self.name, "store": store, "leave_running": leave_running, "deadline": deadline}
         named = {"name": name or f"{self.name}-1", "or_next": name is None}
-        return self._call("checkpoint", {**params, **named, "env": dict(env or {})}, progress)
+        return self._call("checkpoint", {**params, **named, "env": dict(env or {}), "key": key}, progress)
 
     def suspend(
         self,
@@ -244,9 +246,9 @@ class Job:
     def let_go(self) -> None:
         """Forget a job that is a process of the host, and leave the process alone. Not while it is being checkpointed.
 
-        A job that is stuck in a checkpoint stays: `resume` is for it.
+        A job that is stuck in a checkpoint stays: `resume` is for it. So does one that sleeps, which can be restored.
         """
-        if self.state in (JobState.CHECKPOINTING, JobState.SUSPENDED):
+        if self.state in (JobState.CHECKPOINTING, JobState.SUSPENDED, JobState.ASLEEP):
             return
         self._end_what_is_left()
         shutil.rmtree(paths.job_dir(self.name))
@@ -296,3 +298,22 @@ class Job:
             is_readable(handle, 1.0 if seconds is None else min(seconds, 1.0))
         finally:
             os.close(handle)
+
+
+@contextmanager
+def adopted(pid: int, name: str | None = None, *, leave_running: bool = False) -> Iterator[Job]:
+    """A process that Torpor did not start, and its descendants, as a job for the block, which takes a checkpoint of it.
+
+    Raises NotFound when there is no such process, Refused when it cannot be saved. The job is forgotten when the block
+    fails, and after it if it is to be left running; else it sleeps from then on.
+    """
+    from torpor import launch
+
+    job = Job(launch.adopt(pid, name=name, client=os.getpid()))
+    try:
+        yield job
+    except BaseException:
+        job.let_go()
+        raise
+    if leave_running:
+        job.let_go()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from torpor import records, store_folders, writeback
 from torpor.errors import NoSpace, NotFound, UsageError
 from torpor.image_handle import Image, find_image
-from torpor.job_handle import Job
+from torpor.job_handle import Job, adopted
 from torpor.keeper.messages import Progress
 from torpor.keeper.report import told
 from torpor.records import Backend
@@ -27,7 +27,6 @@ from torpor.store.deposit import PutResult
 from torpor.store.get import get
 from torpor.store.locks import break_lock
 from torpor.store.naming import coming
-from torpor.store.passing import passing
 from torpor.store.prune import PruneResult, prune
 from torpor.store.put import put
 from torpor.store.repository import CHUNK, Repository, StoredImage, create
@@ -62,14 +61,8 @@ class Store:
     def url(self) -> str:
         return self.repository.url
 
-    @property
-    def opens_elsewhere(self) -> bool:
-        """Whether a keeper can open it with what `opening` says: not by a command for the key, which is for this
-        process to run, since it may have to ask its user something."""
-        return self.repository.config.encryption is None or keys.COMMAND not in os.environ
-
     def opening(self) -> dict[str, str]:
-        """The variables by which another process opens it as this one has."""
+        """The variables by which another process opens it as this one has; `repository.store_key` may go with them."""
         return writeback.opening() | ({location.LIMIT: self.limit} if self.limit is not None else {})
 
     def images(self) -> list[ImageInStore]:
@@ -128,22 +121,25 @@ class Store:
 
         With `tier="dram"` the job stands still only until the image is whole in memory (`begin_checkpoint`); where that
         has no room for it, as with `"disk"`: until it is in the store, into which only what it lacks of the GPU's bytes
-        is moved (with a command for its key, by way of a folder). If the store fails when the image is whole elsewhere,
-        the error says where. Otherwise errors are as for `Job.checkpoint`, and the job is then as it was.
+        is moved. If the store fails when the image is whole in memory, the error says so. Otherwise errors are as for
+        `Job.checkpoint`, and the job is then as it was.
         """
-        begun = time.monotonic()
         options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
-        if tier == "dram":
-            try:
-                image = self.begin_checkpoint(job, **options)
-            except NoSpace as error:
-                log.warning("%s; the image goes straight into the store", error.message)
-            else:
-                return self.flush(image, progress)._replace(seconds=time.monotonic() - begun)
-        if self.opens_elsewhere:
-            put = job.checkpoint_into(self.url, None, leave_running, deadline, progress, self.opening())["put"]
-            return self._put_result(put)._replace(seconds=time.monotonic() - begun)
-        return store_folders.checkpoint(self._taking(job, options), job.name, self, progress=progress)
+        return self._checkpoint(lambda: nullcontext(job), tier, options)
+
+    def checkpoint_process(
+        self,
+        pid: int,
+        *,
+        name: str | None = None,
+        leave_running: bool = False,
+        tier: str = "disk",
+        deadline: float = 30.0,
+        progress: OnProgress | None = None,
+    ) -> PutResult:
+        """The same for a process that Torpor did not start, and all its descendants (`torpor.checkpoint_process`)."""
+        options: dict[str, Any] = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
+        return self._checkpoint(lambda: adopted(pid, name, leave_running=leave_running), tier, options)
 
     def begin_checkpoint(
         self,
@@ -159,8 +155,10 @@ class Store:
         so. Then it is in this store under the same name, and in memory no more. Errors as for `Job.checkpoint`, NoSpace
         where memory has no room for it; the job is then as it was.
         """
-        options = {"leave_running": leave_running, "deadline": deadline, "progress": progress}
-        return store_folders.begin(self._taking(job, options), job.name, self)
+        name = store_folders.free_name(job.name, self)
+        target = Target(name=name, store=self.url, env=self.opening())
+        path = store_folders.image_folder(name, "dram")
+        return job.checkpoint(leave_running, to=path, tier="dram", deadline=deadline, progress=progress, target=target)
 
     def flush(self, image: Image, progress: OnProgress | None = None) -> PutResult:
         """Wait until an image in memory is in this store. Errors as for `Image.flush`."""
@@ -169,11 +167,22 @@ class Store:
             raise UsageError(f"{image.name} is on its way to another place")
         return self._put_result(put)
 
-    def _taking(self, job: Job, options: dict[str, Any]) -> store_folders.Take:
-        def take(path: Path, target: Target | None) -> Image:
-            return job.checkpoint(to=path, tier="dram" if target else "disk", target=target, **options)
-
-        return take
+    def _checkpoint(
+        self, opened: Callable[[], AbstractContextManager[Job]], tier: str, options: dict[str, Any]
+    ) -> PutResult:
+        """`opened` gives the job for as long as it is at a checkpoint."""
+        begun = time.monotonic()
+        if tier == "dram":
+            try:
+                with opened() as job:
+                    image = self.begin_checkpoint(job, **options)
+            except NoSpace as error:
+                log.warning("%s; the image goes straight into the store", error.message)
+            else:
+                return self.flush(image, options["progress"])._replace(seconds=time.monotonic() - begun)
+        with opened() as job:
+            told = job.checkpoint_into(self.url, env=self.opening(), key=self.repository.store_key, **options)
+        return self._put_result(told["put"])._replace(seconds=time.monotonic() - begun)
 
     def _put_result(self, put: dict[str, Any]) -> PutResult:
         """What a keeper, or a writer of it, said of an image that is here now."""
@@ -307,15 +316,6 @@ class ImageInStore:
         records.check_name(target.name)
         with told("fetch", self.stored.head.bytes, progress) as count:
             return Image(get(self.store.repository, self.stored, target, durable=durable, on_bytes=count))
-
-    @contextmanager
-    def fetched(self, progress: OnProgress | None = None) -> Iterator[Image]:
-        """The image in a folder that is there for the block only: in memory if it fits there, else on the disk."""
-        with passing(self.stored.head.bytes) as folder:
-            with told("fetch", self.stored.head.bytes, progress) as count:
-                path = folder / self.name
-                made = get(self.store.repository, self.stored, path, durable=False, passing=True, on_bytes=count)
-            yield Image(made)
 
 
 def open_store(url: str | None = None, *, limit: str | None = None) -> Store:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, Cli, eventually
-from torpor import api, errors, store_folders
+from torpor import api
 
 COUNTER = (sys.executable, str(REPOSITORY / "examples" / "count.py"), "--mib", "8", "--delay", "0.02")
 
@@ -78,30 +78,6 @@ def test_a_copy_of_an_image_wakes_too(torpor: Cli, store: Path, counter: str) ->
     torpor("copy", f"{saved['image']}@", "--tier", "dram")
     # The sleeping job went into another folder, so this is another job.
     woken = torpor.json("restore", saved["image"])["job"]
-    passes(torpor, woken, last + 3)
-
-
-def test_by_way_of_a_folder_the_image_is_kept_where_the_store_fails(torpor: Cli, store: Path, counter: str) -> None:
-    """The job is gone by then; its image must not be."""
-    place = api.open_store(str(store))
-    packs = store / "packs"
-
-    def take(path: Path, _target: object = None) -> api.Image:
-        image = api.job(counter).checkpoint(to=path)
-        packs.rename(store / "elsewhere")
-        packs.write_bytes(b"a file where a folder should be")
-        return image
-
-    with pytest.raises(errors.StepFailed) as failed:
-        store_folders.checkpoint(take, counter, place)
-    assert "torpor copy" in (failed.value.hint or "")
-    (image,) = torpor.json("images")
-    assert image["path"] in (failed.value.hint or "")
-    packs.unlink()
-    (store / "elsewhere").rename(packs)
-    torpor("copy", image["name"], str(store))
-    last = counts(torpor, counter)[-1]
-    woken = torpor.json("restore", f"{image['name']}@")["job"]
     passes(torpor, woken, last + 3)
 
 

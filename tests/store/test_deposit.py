@@ -105,22 +105,6 @@ def test_an_image_without_hashes_comes_back_with_them(
     assert put(repository, back, name="again").new == 0
 
 
-def test_a_folder_for_one_restore_has_samples(
-    repository: Repository, deposit: Deposit, image: Path, tmp_path: Path
-) -> None:
-    before = contents(image)
-    save(deposit, image)
-    back = get(repository, repository.find("a-1"), tmp_path / "back", durable=False, passing=True)
-    manifest = read_manifest(back)
-    verify(back, manifest)
-    bare_ones = {entry.path for entry in manifest.files if entry.hash is None}
-    assert bare_ones == {path for path in before if path.startswith(("gpu/", "cpu/pages-")) and path != "gpu"}
-    assert all(entry.sample and entry.modified for entry in manifest.files if entry.path in bare_ones)
-    (back / "log").write_bytes(b"stopped\n")
-    with pytest.raises(ImageDamaged, match="log"):
-        verify(back, manifest)
-
-
 def test_an_older_reader_refuses_it_by_its_format(
     repository: Repository, deposit: Deposit, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from torpor import api, paths
 from torpor.cli import output, progress
 from torpor.cli.options import Whole, limit, timeout
 from torpor.errors import NoSpace, UsageError
+from torpor.job_handle import Job, adopted
 from torpor.records import JobState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torpor.store.deposit import PutResult
-    from torpor.writeback import Target
+
+Opened = Callable[[], AbstractContextManager[Job]]
+"""Gives the job for as long as it is at a checkpoint."""
 
 
 @click.command("checkpoint")
@@ -68,30 +72,17 @@ def command(
         output.note("not started by Torpor: all its GPU memory goes through the driver, which is slower")
     with progress.shown(f"checkpoint {job or f'process {pid}'}") as report:
 
-        def take(path: str | Path | None, target: Target | None = None, tier: str = tier) -> api.Image:
-            options: dict[str, Any] = {"to": path, "tier": tier, "deadline": timeout, "progress": report}
+        def opened() -> AbstractContextManager[Job]:
             if pid is not None:
-                return api.checkpoint_process(pid, name=name, leave_running=leave_running, target=target, **options)
-            return api.job(str(job)).checkpoint(leave_running=leave_running, target=target, **options)
+                return adopted(pid, name, leave_running=leave_running)
+            return nullcontext(api.job(str(job)))
 
+        options: dict[str, Any] = {"leave_running": leave_running, "deadline": timeout, "progress": report}
         if store is not None:
-            with api.open_store(store) as opened:
-                from torpor import store_folders
-
-                subject = job or name or f"process-{pid}"
-
-                def straight() -> PutResult:
-                    if job is None:
-                        return store_folders.checkpoint(take, subject, opened, progress=report)
-                    saved = api.job(job)
-                    return opened.checkpoint(saved, leave_running=leave_running, deadline=timeout, progress=report)
-
-                if through_memory:
-                    facts = _through_memory_into(opened, subject, take, straight, durable, report)
-                else:
-                    facts = _in_store(opened, straight(), report)
+            with api.open_store(store) as place:
+                facts = _into_store(place, opened, options, through_memory, durable, report)
         else:
-            facts = _into_folder(take, to, through_memory, durable, report)
+            facts = _into_folder(opened, options, to, tier, durable and through_memory, report)
     figures = progress.figures(report.elapsed, facts["gpu_bytes"], facts["cpu_bytes"], facts["phases"])
     job = job or str(facts["job"])
     ending = f"wake it with `torpor restore {facts['handle']}`"
@@ -99,10 +90,10 @@ def command(
         suspended = pid is None and api.job(job).state is JobState.SUSPENDED
         ending = f"the job stays suspended; `torpor resume {job}` wakes it" if suspended else "the job runs on"
     places = ("path", "store", "id", "new", "stored", "sifted", "durable", "writing")
-    place = {key: facts[key] for key in places if key in facts}
+    where = {key: facts[key] for key in places if key in facts}
     told = f"\n  {facts['told']}" if "told" in facts else ""
     output.result(
-        {"job": job, "image": facts["image"], **place, "leave_running": leave_running, **figures.data},
+        {"job": job, "image": facts["image"], **where, "leave_running": leave_running, **figures.data},
         f"{job} → {facts.get('path') or facts['handle']}\n  {figures.text}{told}\n  {ending}",
     )
 
@@ -112,43 +103,44 @@ def _in_dram(path: str) -> bool:
 
 
 def _into_folder(
-    take: Callable[..., api.Image],
-    to: str | None,
-    through_memory: bool,
-    durable: bool,
-    report: progress.Report,
+    opened: Opened, options: dict[str, Any], to: str | None, tier: str, wait: bool, report: progress.Report
 ) -> dict[str, Any]:
     try:
-        image = take(to)
+        with opened() as job:
+            image = job.checkpoint(to=to, tier=tier, **options)
     except NoSpace as error:
-        if not through_memory:
+        if tier != "dram" or to is None or _in_dram(to):
             raise
-        _note_no_room(error, str(to))
-        image = take(to, tier="disk")
-    if durable and through_memory:
+        _note_no_room(error, to)
+        with opened() as job:
+            image = job.checkpoint(to=to, tier="disk", **options)
+    if wait:
         image = api.open_image(_waited_for(image, report).place)
     return _of_image(image)
 
 
-def _through_memory_into(
+def _into_store(
     store: api.Store,
-    subject: str,
-    take: Callable[..., api.Image],
-    straight: Callable[[], PutResult],
+    opened: Opened,
+    options: dict[str, Any],
+    through_memory: bool,
     durable: bool,
     report: progress.Report,
 ) -> dict[str, Any]:
-    from torpor import store_folders
-
-    try:
-        image = store_folders.begin(take, subject, store)
-    except NoSpace as error:
-        _note_no_room(error, store.url)
-        return _in_store(store, straight(), report)
-    if not durable:
-        return _of_image(image)
-    _waited_for(image, report)
-    return _in_store(store, store.flush(image), report, "by way of memory")
+    if through_memory:
+        try:
+            with opened() as job:
+                image = store.begin_checkpoint(job, **options)
+        except NoSpace as error:
+            _note_no_room(error, store.url)
+        else:
+            if not durable:
+                return _of_image(image)
+            _waited_for(image, report)
+            return _in_store(store, store.flush(image), report)
+    with opened() as job:
+        result = store.checkpoint(job, **options)
+    return _in_store(store, result, report)
 
 
 def _note_no_room(error: NoSpace, place: str) -> None:
@@ -174,9 +166,7 @@ def _of_image(image: api.Image) -> dict[str, Any]:
     return facts
 
 
-def _in_store(
-    store: api.Store, result: PutResult, report: progress.Report, way: str = "by way of a folder"
-) -> dict[str, Any]:
+def _in_store(store: api.Store, result: PutResult, report: progress.Report) -> dict[str, Any]:
     """What the image and the store say of a checkpoint."""
     from torpor.cli.copy import told
 
@@ -186,7 +176,7 @@ def _in_store(
         **result.describe(),
         "handle": f"{summary['name']}@{store.url}",
         "phases": report.phases,
-        "told": f"{told(result)}\n  {way if result.sifted is None else _sifted(result.sifted)}",
+        "told": f"{told(result)}\n  {'by way of memory' if result.sifted is None else _sifted(result.sifted)}",
     }
 
 

@@ -94,7 +94,10 @@ class KeeperClient:
         except OSError as error:
             raise KeeperUnavailable(f"no {self.backend} keeper listens: {error}") from error
         with channel:
-            return _converse(channel, messages.Request(verb=verb, params=dict(params or {})), on_progress)
+            told = dict(params or {})
+            if sockets.peer_uid(channel) != os.geteuid():  # root's command may talk to a user's keeper
+                told.pop("key", None)
+            return _converse(channel, messages.Request(verb=verb, params=told), on_progress)
 
 
 def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def opened(params: CheckpointParams, store: str) -> Iterator[tuple[Deposit, str]
     if location.is_archive(store):
         raise UsageError(f"{store} is an archive, which is not changed", hint="`torpor import` it into a store")
     check_name(params.name)
-    repository = location.open_store_as(store, writeback.environment(params.env))
+    repository = location.open_store_as(store, writeback.environment(params.env), params.key)
     taken = paths.image_names() if params.or_next else ()
     try:
         with named(repository, "checkpoint", params.name, or_next=params.or_next, taken=taken) as (name, held):
@@ -66,7 +66,9 @@ def _remembered(job: str, store: str, env: dict[str, str]) -> Iterator[None]:
         return
     file = _opening(job)
     paths.make_private(file.parent)
-    records.write_atomically(file, msgspec.json.encode(env))
+    # An object is there or not, whatever it is encrypted with.
+    kept = {key: value for key, value in env.items() if not key.startswith("TORPOR_KEY_")}
+    records.write_atomically(file, msgspec.json.encode(kept))
     try:
         yield
     finally:
@@ -83,13 +85,13 @@ def is_there(job: str, image: str, proof: str) -> bool:
 
     file = _opening(job)
     env = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.exists() else writeback.opening()
-    repository = location.open_store_as(image.partition("@")[2], writeback.environment(env))
+    backend = location.open_backend_as(image.partition("@")[2], writeback.environment(env))
     try:
-        repository.backend.size(proof)
+        backend.size(proof)
     except NoObject:
         return False
     finally:
-        repository.backend.close()
+        backend.close()
     return True
 
 

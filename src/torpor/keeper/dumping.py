@@ -233,6 +233,8 @@ def outcome(saving: Saving, manifest: Manifest, data: Bytes, report: Report) -> 
         from torpor.keeper.sift_out import Sifting, SiftOut
 
         sifting = data.sifting if isinstance(data, SiftOut) else Sifting("host", "they were in host memory already")
+        if saving.job.record.adopted is not None:
+            sifting = Sifting("host", "all of the GPU's memory is the driver's to save")
         facts["put"] = {**saving.put._asdict(), "image": saving.put.image.id, "sifted": sifting.facts()}
     return facts
 

@@ -23,6 +23,9 @@ CANCEL = "cancel"
 """Phase of the progress that a client tells itself when it has sent `Cancel`."""
 
 
+SECRET = frozenset({"env", "key"})
+"""Parameters that no log may have. The `key` is for a keeper of the same user only."""
+
 CANCELLABLE = frozenset({"checkpoint", "restore", "suspend", "resume"})
 """Verbs that can be undone while they run."""
 
@@ -63,7 +66,8 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     """`path` is where the image's folder shall be, `name` what it calls itself; `deadline` in seconds to freeze.
 
     With `store`, a store's folder or URL, the image goes there, is known by that name (with `or_next`, by the next one
-    that is free), and `path` and `tier` mean nothing; the variables `env` open the store.
+    that is free), and `path` and `tier` mean nothing; the variables `env` open the store, and `key` is an encrypted
+    one's own (`Repository.store_key`), which is written nowhere.
     With `target`, the image at `path` is in memory, and is written there by the keeper when the flow is done.
     """
 
@@ -73,6 +77,7 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     path: str = ""
     store: str | None = None
     env: dict[str, str] = {}
+    key: bytes | None = None
     tier: Literal["disk", "dram"] = "disk"
     target: Target | None = None
     leave_running: bool = False
@@ -82,14 +87,14 @@ class CheckpointParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 class RestoreParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`gpu_map` pairs old and new GPU, each by index or UUID; an empty one lets the keeper choose.
 
-    `image` is a folder or, with `store`, a store's folder or URL which the variables `env` open, the id of an image
-    there. `source` is how the image is known (`IMAGE@STORE`) where it is in a store, or `image` is but a copy that
-    somebody made for the restore.
+    `image` is a folder or, with `store`, a store's folder or URL which the variables `env` and the `key` open (as for a
+    checkpoint), the id of an image there. `source` is how the image is known (`IMAGE@STORE`) where it is in a store.
     """
 
     image: str
     store: str | None = None
     env: dict[str, str] = {}
+    key: bytes | None = None
     source: str | None = None
     name: str | None = None
     gpu_map: dict[str, str] = {}

@@ -241,8 +241,9 @@ class Teller:
 
 
 def _open(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters without variables, which may be secrets."""
-    return {key: _open(value) if isinstance(value, dict) else value for key, value in params.items() if key != "env"}
+    """The parameters without those that may be secrets."""
+    shown = {key: value for key, value in params.items() if key not in messages.SECRET}
+    return {key: _open(value) if isinstance(value, dict) else value for key, value in shown.items()}
 
 
 def _shut(channel: socket.socket) -> None:

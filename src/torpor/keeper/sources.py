@@ -65,5 +65,5 @@ def opened(params: RestoreParams) -> Iterator[Source]:
         return
     from torpor.keeper import store_source  # brings numpy, which no keeper should wait for before it is asked for it
 
-    with store_source.opened(params.store, params.image, params.env) as source:
+    with store_source.opened(params.store, params.image, params.env, params.key) as source:
         yield source

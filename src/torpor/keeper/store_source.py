@@ -69,12 +69,12 @@ class StoreFiller(Filler):
 
 
 @contextmanager
-def opened(store: str, identity: str, env: dict[str, str]) -> Iterator[StoreSource]:
-    """The image of that id in a store, opened as by somebody with these variables.
+def opened(store: str, identity: str, env: dict[str, str], key: bytes | None) -> Iterator[StoreSource]:
+    """The image of that id in a store, opened as by somebody with these variables, and with its key if it has one.
 
     Errors as for `sources.opened`.
     """
-    repository = location.open_store_as(store, writeback.environment(env))
+    repository = location.open_store_as(store, writeback.environment(env), key)
     try:
         with repository.lock("shared", "restore", read_only=True):
             found = contents.read(repository.backend, identity)

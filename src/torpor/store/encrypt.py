@@ -40,12 +40,7 @@ def begin(key: bytes, salt: bytes) -> Encryption:
 
 def unlock(encryption: Encryption, keys: Sequence[bytes], url: str) -> bytes:
     """The store's key from that one of a user's keys that fits. NoRights when none does; ImageMismatch."""
-    if encryption.cipher != cipher.CIPHER or encryption.frame != cipher.FRAME:
-        raise ImageMismatch(
-            f"the store {url} is encrypted with {encryption.cipher} in frames of {encryption.frame} bytes, "
-            f"which this Torpor does not know",
-            hint="use a newer Torpor",
-        )
+    _check_known(encryption, url)
     for key in keys:
         store_key = cipher.derive(key, bytes.fromhex(encryption.salt), "store")
         if hmac.compare_digest(_check(store_key), encryption.check):
@@ -54,6 +49,23 @@ def unlock(encryption: Encryption, keys: Sequence[bytes], url: str) -> bytes:
         f"the store {url} is encrypted, and " + ("the key that is named is not its key" if keys else "no key is named"),
         hint="name its key in TORPOR_KEY_FILE, or a command that prints it in TORPOR_KEY_COMMAND",
     )
+
+
+def accept(encryption: Encryption, store_key: bytes, url: str) -> bytes:
+    """The store's key, which another process has unlocked. NoRights when it is not this store's; ImageMismatch."""
+    _check_known(encryption, url)
+    if not hmac.compare_digest(_check(store_key), encryption.check):
+        raise NoRights(f"the store {url} has another key than when it was opened", hint="was it made anew meanwhile?")
+    return store_key
+
+
+def _check_known(encryption: Encryption, url: str) -> None:
+    if encryption.cipher != cipher.CIPHER or encryption.frame != cipher.FRAME:
+        raise ImageMismatch(
+            f"the store {url} is encrypted with {encryption.cipher} in frames of {encryption.frame} bytes, "
+            f"which this Torpor does not know",
+            hint="use a newer Torpor",
+        )
 
 
 def _check(store_key: bytes) -> str:

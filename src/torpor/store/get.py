@@ -15,8 +15,8 @@ from msgspec import structs
 
 from torpor.errors import ImageDamaged, NoSpace, StepFailed, UsageError
 from torpor.image import hashing
-from torpor.image.manifest import MANIFEST, FileEntry, encode
-from torpor.image.reader import decode_manifest, may_lack_hash, read_manifest
+from torpor.image.manifest import MANIFEST, encode
+from torpor.image.reader import decode_manifest, read_manifest
 from torpor.store import locks
 from torpor.store.contents import Contents
 from torpor.store.pieces import Pieces, Target
@@ -33,14 +33,10 @@ def get(
     path: Path,
     *,
     durable: bool = True,
-    passing: bool = False,
     wait: float = locks.WAIT,
     on_bytes: OnBytes = lambda _count: None,
 ) -> Path:
     """Make `path` a folder with that image and return it; synced to the disk if `durable`.
-
-    One that is `passing` is for a restore by who calls this, and for nothing else: its large files get samples in place
-    of hashes, as those of the `dram` tier have, since every chunk has just been checked.
 
     Raises UsageError when `path` is taken, ImageDamaged, which names chunk, pack and offset, NoSpace, StepFailed. Then
     `path` is not there.
@@ -55,7 +51,7 @@ def get(
             if partial.exists():
                 shutil.rmtree(partial)
             take_out(pieces, partial, lambda _path: True, on_bytes)
-            _finish(partial, found, durable, passing)
+            _finish(partial, found, durable)
             if path.exists():
                 raise UsageError(f"{path} appeared meanwhile", hint="choose another name")
             partial.rename(path)
@@ -127,7 +123,7 @@ def _write(path: Path, offset: int, data: memoryview) -> None:
         os.close(descriptor)
 
 
-def _finish(partial: Path, found: Contents, durable: bool, passing: bool) -> None:
+def _finish(partial: Path, found: Contents, durable: bool) -> None:
     """The manifest last, and its own rules checked."""
     if durable:
         for file in found.document.files:
@@ -135,7 +131,7 @@ def _finish(partial: Path, found: Contents, durable: bool, passing: bool) -> Non
         for folder in found.document.folders:
             _sync(partial / folder.path)
     with (partial / MANIFEST).open("xb") as out:
-        out.write(_manifest(partial, found, passing))
+        out.write(_manifest(partial, found))
         out.flush()
         if durable:
             os.fsync(out.fileno())
@@ -146,29 +142,18 @@ def _finish(partial: Path, found: Contents, durable: bool, passing: bool) -> Non
         raise ImageDamaged(f"image {found.head.name} has other files than its manifest says")
 
 
-def _manifest(partial: Path, found: Contents, passing: bool) -> bytes:
+def _manifest(partial: Path, found: Contents) -> bytes:
     """The folder's manifest: the one that the store has, with the hashes that it lacks."""
     document = found.document
-    if document.hashed and not passing:
+    if document.hashed:
         return document.manifest
     manifest = decode_manifest(partial, document.manifest, hashed=document.hashed)
-    manifest.tier = "dram" if passing else "disk"
-    sampled = {entry.path for entry in manifest.files if may_lack_hash(manifest.tier, entry.path)}
-    bare = [entry.path for entry in manifest.files if entry.hash is None and entry.path not in sampled]
-    digests = hashing.of_files(partial / path for path in bare)
+    manifest.tier = "disk"
+    digests = hashing.of_files(partial / entry.path for entry in manifest.files if entry.hash is None)
     manifest.files = [
-        _sampled(partial, entry)
-        if entry.path in sampled
-        else structs.replace(entry, hash=entry.hash or digests[partial / entry.path])
-        for entry in manifest.files
+        structs.replace(entry, hash=entry.hash or digests[partial / entry.path]) for entry in manifest.files
     ]
     return encode(manifest)
-
-
-def _sampled(partial: Path, entry: FileEntry) -> FileEntry:
-    file = partial / entry.path
-    modified = file.stat().st_mtime_ns
-    return FileEntry(path=entry.path, size=entry.size, sample=hashing.sample_of_file(file), modified=modified)
 
 
 def _inside(found: Contents, path: str) -> str:

@@ -16,7 +16,7 @@ from torpor.store.archive import ArchiveBackend
 from torpor.store.backend import CONFIG, Backend, NoObject
 from torpor.store.limit import LimitBackend, parse_rate
 from torpor.store.local import LocalBackend
-from torpor.store.repository import CHUNK, Repository, check_chunk, create, open_repository
+from torpor.store.repository import CHUNK, Keys, Repository, check_chunk, create, open_repository
 
 VARIABLE = "TORPOR_STORE"
 """Names the store that is meant where none is named."""
@@ -75,15 +75,35 @@ def open_store(store: str | None = None, *, limit: str | None = None) -> Reposit
     `limit` is a rate for each direction, by default that of TORPOR_LIMIT; empty for none. The key of an encrypted store
     comes from the environment (`keys`); NoRights where it does not fit.
     """
-    return _opened(open_backend(chosen(store.removeprefix("@") if store else store), limit), os.environ)
+    backend = open_backend(chosen(store.removeprefix("@") if store else store), limit)
+    return _opened(backend, lambda: keys.from_environment(backend.url))
 
 
-def open_store_as(place: str, env: Mapping[str, str]) -> Repository:
-    """The store at that place as a process with these variables, and no others, would open it. Errors as above."""
+def open_store_as(place: str, env: Mapping[str, str], store_key: bytes | None = None) -> Repository:
+    """The store at that place as a process with these variables, and no others, would open it. Errors as above.
+
+    The key of an encrypted one is `store_key` (`Repository.store_key` of whoever asks) or in a file: a command for it
+    is not run here, since it is for its user to answer it, and may need more of his environment.
+    """
+
+    def given() -> list[bytes]:
+        found = keys.from_environment(place, {keys.FILE: env.get(keys.FILE, "")})
+        if not found and env.get(keys.COMMAND):
+            raise NoRights(
+                f"the store {place} is encrypted, and only who asks may run the command that prints its key",
+                hint="is the keeper another user's, who is not told the key?",
+            )
+        return found
+
+    return _opened(open_backend_as(place, env), given, store_key)
+
+
+def open_backend_as(place: str, env: Mapping[str, str]) -> Backend:
+    """What lies there, as a process with these variables would reach it; what is encrypted stays so."""
     match = _URL.fullmatch(place)
     if match and match[1] in SCHEMES:
-        return _opened(ApartBackend(place, env), env)
-    return _opened(open_backend(place, env.get(LIMIT, "")), env)
+        return ApartBackend(place, env)
+    return open_backend(place, env.get(LIMIT, ""))
 
 
 def open_backend(place: str, limit: str | None = None) -> Backend:
@@ -96,10 +116,10 @@ def open_backend(place: str, limit: str | None = None) -> Backend:
         raise
 
 
-def _opened(backend: Backend, env: Mapping[str, str]) -> Repository:
+def _opened(backend: Backend, user: Keys, store_key: bytes | None = None) -> Repository:
     locked = not is_archive(backend.url)
     try:
-        return open_repository(backend, locked=locked, keys=lambda: keys.from_environment(backend.url, env))
+        return open_repository(backend, locked=locked, keys=user, store_key=store_key)
     except BaseException:
         backend.close()
         raise

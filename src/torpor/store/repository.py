@@ -61,11 +61,18 @@ class StoredImage(NamedTuple):
 
 
 class Repository:
-    """An opened store. Reading methods may be called from several threads."""
+    """An opened store. Reading methods may be called from several threads.
 
-    def __init__(self, backend: Backend, config: Config, *, locked: bool = True) -> None:
-        self.backend = backend
+    `store_key` is an encrypted one's own key, by which another process can open it (`open_repository`) that does not
+    have the user's. It is to be written nowhere.
+    """
+
+    def __init__(
+        self, backend: Backend, config: Config, *, locked: bool = True, store_key: bytes | None = None
+    ) -> None:
+        self.backend = backend if store_key is None else EncryptBackend(backend, store_key)
         self.config = config
+        self.store_key = store_key
         self._locked = locked
 
     @property
@@ -234,13 +241,17 @@ def create(backend: Backend, *, chunk: int = CHUNK, locked: bool = True, key: by
         config.format = ENCRYPTED
         config.encryption = encrypt.begin(key, secrets.token_bytes(32))
     backend.write(CONFIG, sealed.pack_json(msgspec.to_builtins(config)))
-    return Repository(_unlocked(backend, config, lambda: [] if key is None else [key]), config, locked=locked)
+    store_key = _unlocked(backend, config, lambda: [] if key is None else [key])
+    return Repository(backend, config, locked=locked, store_key=store_key)
 
 
-def open_repository(backend: Backend, *, locked: bool = True, keys: Keys = lambda: ()) -> Repository:
+def open_repository(
+    backend: Backend, *, locked: bool = True, keys: Keys = lambda: (), store_key: bytes | None = None
+) -> Repository:
     """The store that is there. Raises NotFound when there is none, ImageDamaged, ImageMismatch (a newer format).
 
-    NoRights when it is encrypted and none of the keys is its key.
+    NoRights when it is encrypted and none of the keys is its key. With a `store_key` the user's keys are not asked for,
+    and NoRights is raised when it is not, or no more, what this store is encrypted with.
     """
     try:
         data = sealed.unpack_json(backend, CONFIG)
@@ -257,14 +268,20 @@ def open_repository(backend: Backend, *, locked: bool = True, keys: Keys = lambd
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
         raise sealed.damaged(backend, CONFIG, str(error)) from error
-    return Repository(_unlocked(backend, config, keys), config, locked=locked)
+    return Repository(backend, config, locked=locked, store_key=_unlocked(backend, config, keys, store_key))
 
 
-def _unlocked(backend: Backend, config: Config, keys: Keys) -> Backend:
+def _unlocked(backend: Backend, config: Config, keys: Keys, store_key: bytes | None = None) -> bytes | None:
+    """The store's own key; None for one that is not encrypted."""
     if config.encryption is None:
-        return backend
+        if store_key is None:
+            return None
+        # Whoever can write there may have put another config in its place, to be given plain images.
+        raise NoRights(f"the store {backend.url} is not encrypted, as it was when it was opened")
     try:
-        return EncryptBackend(backend, encrypt.unlock(config.encryption, keys(), backend.url))
+        if store_key is not None:
+            return encrypt.accept(config.encryption, store_key, backend.url)
+        return encrypt.unlock(config.encryption, keys(), backend.url)
     except ValueError as error:
         raise sealed.damaged(backend, CONFIG, f"its salt makes no sense ({error})") from error
 
