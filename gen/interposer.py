@@ -238,9 +238,9 @@ def _wrapped(function: Function, door: Door) -> str:
     real = f"noticed({_call(function)})"
     call = f"noticed(torpor_hook_{function.name}({passed(function)}))" if door.kind in HAND_WRITTEN else real
     lines.append(_settle(function.name))
+    if function.name in DEFERRED and door.gated:  # the common case without a detour
+        call = f"torpor::vm::is_off() ? {real}\n      : {call}"
     groups = ", ".join(f"Group::{group}" for group in changes_of(function.name))
-    if function.name in DEFERRED and door.gated and not groups:  # the common case without a detour
-        lines.append(f"  if (torpor::vm::is_off()) [[likely]] return {real};\n")
     if door.kind == "wait":
         return _then_after_wait(lines, call)
     if not groups:

@@ -22,7 +22,7 @@ def test_children(programs: Programs) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("case", ["hammer", "deadline", "slots", "waiting", "overflow", "forked"])
+@pytest.mark.parametrize("case", ["hammer", "deadline", "slots", "waiting", "overflow", "forked", "handler"])
 def test_gate(programs: Programs, case: str) -> None:
     done = programs.run(programs.build("gate_test", *GATE), case)
     assert (done.returncode, done.stderr) == (0, "")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.native.arena.harness import environment
 from tests.native.interposer.programs import Programs, programs_fixture
 
 programs = programs_fixture()
@@ -29,6 +32,28 @@ def test_opened_by(programs: Programs, way: str, name: str) -> None:
     if not versioned.exists():
         shutil.copy(programs.driver, versioned)
     ok(programs, way, {"path": programs.driver, "version": versioned}.get(name, name))
+
+
+LOOK_UP = """
+import ctypes, json, os, sys
+from pathlib import Path
+from torpor.keeper.control import ControlClient
+
+driver, found = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+driver.cuInit(0)
+assert driver.cuGetProcAddress_v2(b"cuLaunchKernel", ctypes.byref(found), 12000, ctypes.c_uint64(0), None) == 0
+assert found.value == ctypes.cast(driver.cuLaunchKernel, ctypes.c_void_p).value
+with ControlClient(Path(os.environ["TORPOR_JOB_DIR"]) / "ctl", os.getpid()) as control:
+    json.dump(control.hello().unknown_symbols, sys.stdout)
+"""
+
+
+def test_the_software_gpu_says_its_own_addresses(tmp_path: Path) -> None:
+    """As the real driver does: what it says is known to be its exports, and ours are handed out for them."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP], env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[]")
 
 
 def test_a_path_to_nothing_still_fails(programs: Programs) -> None:

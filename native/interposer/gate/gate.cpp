@@ -158,7 +158,13 @@ Report wait_until_left(bool waiting, std::uint32_t timeout_ms) {
 
 namespace detail {
 
-void enter_slowly(Thread& self, const char* call, bool waits) {
+Slot* enter_slowly(Thread& self, const char* call, bool waits) {
+  // Whoever is inside already never waits, or a gate that closes would wait for it and it for the gate.
+  if (self.slot != nullptr && self.slot->call.load(std::memory_order_relaxed) != nullptr) return nullptr;
+  if (self.depth != 0) {
+    ++self.depth;
+    return nullptr;
+  }
   std::atomic<std::uint32_t>& beyond = waits ? overflow_waiting : overflow;
   for (;;) {
     if (self.slot == nullptr) self.slot = claim_slot();
@@ -168,7 +174,7 @@ void enter_slowly(Thread& self, const char* call, bool waits) {
     } else {
       beyond.fetch_add(1, std::memory_order_seq_cst);
     }
-    if (closed.load(std::memory_order_seq_cst) == 0) return;
+    if (closed.load(std::memory_order_seq_cst) == 0) break;
     if (self.slot != nullptr) {
       self.slot->call.store(nullptr, std::memory_order_seq_cst);
       self.slot->waits.store(false, std::memory_order_seq_cst);
@@ -178,9 +184,14 @@ void enter_slowly(Thread& self, const char* call, bool waits) {
     adopt_process();
     thread::wait_while(closed, 1);
   }
+  if (self.slot == nullptr) self.depth = 1;
+  return self.slot;
 }
 
-void leave_slowly(bool waits) { (waits ? overflow_waiting : overflow).fetch_sub(1, std::memory_order_seq_cst); }
+void leave_slowly(Thread& self, bool waits) {
+  if (self.depth == 0 || --self.depth != 0) return;
+  (waits ? overflow_waiting : overflow).fetch_sub(1, std::memory_order_seq_cst);
+}
 
 std::uint32_t slots_ever_used() { return slots_in_use.load(std::memory_order_acquire); }
 

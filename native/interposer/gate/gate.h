@@ -3,8 +3,8 @@
 // A call that submits work, changes driver state or reads what the driver gives away at a checkpoint holds a Scope; a call
 // that waits for the GPU holds a Waiting. Closing the gate keeps new callers of both kinds out and waits until nobody is in
 // a Scope; those in a Waiting leave when their work has ended, which await_waiting() sees to. With the gate open either
-// costs one store or two, one load and no shared write: each thread has its own slot, and the closer pays for the missing
-// fence with a barrier across all threads of the process.
+// costs two stores (a Waiting four), three loads and no shared write: each thread has its own slot, and the closer pays for
+// the missing fence with a barrier across all threads of the process.
 #pragma once
 
 #include <atomic>
@@ -55,14 +55,16 @@ struct alignas(64) Slot {
 
 struct Thread {
   Slot* slot;           // null before the first gated call and after the thread's end
-  std::uint32_t depth;  // nested scopes; a thread inside may enter again
+  std::uint32_t depth;  // nested scopes of a thread without a slot
 };
 
 extern std::atomic<std::uint32_t> closed;
 extern constinit thread_local Thread thread __attribute__((tls_model("initial-exec")));
 
-void enter_slowly(Thread& self, const char* call, bool waits);
-void leave_slowly(bool waits);
+// What the constructor and the destructor of a Presence leave to others: closed gates, threads without a slot, nested calls.
+// The first returns the slot that is to be emptied at the end, if any.
+Slot* enter_slowly(Thread& self, const char* call, bool waits);
+void leave_slowly(Thread& self, bool waits);
 
 // For tests: how many slots were ever needed, and a lower limit for them.
 std::uint32_t slots_ever_used();
@@ -72,32 +74,34 @@ void limit_slots(std::uint32_t limit);
 
 // Marks the calling thread as inside `call` (a name with static storage) for its lifetime. Waits while the gate is
 // closed. Nests; a nested one never waits, and the outermost decides of which kind the thread is.
+//
+// A thread with a slot is inside when the slot names a call: a counter of its own for the depth would tie each call to the
+// one before it. Inlined, since as a call it costs as much again.
 template <bool kWaits>
 class Presence {
  public:
-  explicit Presence(const char* call) : slot_(nullptr) {
+  [[gnu::always_inline]] explicit Presence(const char* call) {
     detail::Thread& self = detail::thread;
-    if (self.depth++ != 0) return;
-    if (self.slot != nullptr) [[likely]] {
-      if constexpr (kWaits) self.slot->waits.store(true, std::memory_order_relaxed);
-      self.slot->call.store(call, std::memory_order_release);
+    detail::Slot* const slot = self.slot;
+    if (slot != nullptr && slot->call.load(std::memory_order_relaxed) == nullptr) [[likely]] {
+      if constexpr (kWaits) slot->waits.store(true, std::memory_order_relaxed);
+      slot->call.store(call, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (detail::closed.load(std::memory_order_acquire) == 0) [[likely]] {
-        slot_ = self.slot;
+        slot_ = slot;
         return;
       }
+      slot->call.store(nullptr, std::memory_order_release);
     }
-    detail::enter_slowly(self, call, kWaits);
-    slot_ = self.slot;
+    slot_ = detail::enter_slowly(self, call, kWaits);
   }
 
-  ~Presence() {
-    if (--detail::thread.depth != 0) return;
+  [[gnu::always_inline]] ~Presence() {
     if (slot_ != nullptr) [[likely]] {
       slot_->call.store(nullptr, std::memory_order_release);
       if constexpr (kWaits) slot_->waits.store(false, std::memory_order_release);
     } else {
-      detail::leave_slowly(kWaits);
+      detail::leave_slowly(detail::thread, kWaits);
     }
   }
 

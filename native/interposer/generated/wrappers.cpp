@@ -267,7 +267,8 @@ CUresult torpor_body_cuCtxResetPersistingL2Cache() {
 CUresult torpor_body_cuCtxSetCacheConfig(CUfunc_cache config) {
   const Scope inside("cuCtxSetCacheConfig");
   torpor::vm::changed<Group::limit>();
-  const CUresult result = noticed(torpor_hook_cuCtxSetCacheConfig(config));
+  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuCtxSetCacheConfig(config))
+      : noticed(torpor_hook_cuCtxSetCacheConfig(config));
   torpor::vm::changed<Group::limit>();
   return result;
 }
@@ -582,22 +583,22 @@ CUresult torpor_body_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart,
 // override: a wait for what has happened need not be made
 CUresult torpor_body_cuEventQuery(CUevent hEvent) {
   const Scope inside("cuEventQuery");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuEventQuery(hEvent));
-  return noticed(torpor_hook_cuEventQuery(hEvent));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuEventQuery(hEvent))
+      : noticed(torpor_hook_cuEventQuery(hEvent));
 }
 
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuEventRecord(CUevent hEvent, CUstream hStream) {
   const Scope inside("cuEventRecord");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuEventRecord(hEvent, hStream));
-  return noticed(torpor_hook_cuEventRecord(hEvent, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuEventRecord(hEvent, hStream))
+      : noticed(torpor_hook_cuEventRecord(hEvent, hStream));
 }
 
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
   const Scope inside("cuEventRecordWithFlags");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuEventRecordWithFlags(hEvent, hStream, flags));
-  return noticed(torpor_hook_cuEventRecordWithFlags(hEvent, hStream, flags));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuEventRecordWithFlags(hEvent, hStream, flags))
+      : noticed(torpor_hook_cuEventRecordWithFlags(hEvent, hStream, flags));
 }
 
 // override: events are shared between processes of a job by questions to the one that recorded them
@@ -657,7 +658,8 @@ CUresult torpor_body_cuFuncLoad(CUfunction function) {
 CUresult torpor_body_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   const Scope inside("cuFuncSetAttribute");
   torpor::vm::changed<Group::function>();
-  const CUresult result = noticed(torpor_hook_cuFuncSetAttribute(hfunc, attrib, value));
+  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuFuncSetAttribute(hfunc, attrib, value))
+      : noticed(torpor_hook_cuFuncSetAttribute(hfunc, attrib, value));
   torpor::vm::changed<Group::function>();
   return result;
 }
@@ -676,7 +678,8 @@ CUresult torpor_body_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) 
 CUresult torpor_body_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   const Scope inside("cuFuncSetCacheConfig");
   torpor::vm::changed<Group::function>();
-  const CUresult result = noticed(torpor_hook_cuFuncSetCacheConfig(hfunc, config));
+  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuFuncSetCacheConfig(hfunc, config))
+      : noticed(torpor_hook_cuFuncSetCacheConfig(hfunc, config));
   torpor::vm::changed<Group::function>();
   return result;
 }
@@ -1007,8 +1010,8 @@ CUresult torpor_body_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGr
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   const Scope inside("cuGraphLaunch");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuGraphLaunch(hGraph, hStream));
-  return noticed(torpor_hook_cuGraphLaunch(hGraph, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuGraphLaunch(hGraph, hStream))
+      : noticed(torpor_hook_cuGraphLaunch(hGraph, hStream));
 }
 
 // hook: afterwards it is not known where an event was last recorded
@@ -1238,7 +1241,8 @@ CUresult torpor_body_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
 CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   const Scope inside("cuKernelSetAttribute");
   torpor::vm::changed<Group::function>();
-  const CUresult result = noticed(torpor_hook_cuKernelSetAttribute(attrib, val, kernel, dev));
+  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuKernelSetAttribute(attrib, val, kernel, dev))
+      : noticed(torpor_hook_cuKernelSetAttribute(attrib, val, kernel, dev));
   torpor::vm::changed<Group::function>();
   return result;
 }
@@ -1247,7 +1251,8 @@ CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, 
 CUresult torpor_body_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   const Scope inside("cuKernelSetCacheConfig");
   torpor::vm::changed<Group::function>();
-  const CUresult result = noticed(torpor_hook_cuKernelSetCacheConfig(kernel, config, dev));
+  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuKernelSetCacheConfig(kernel, config, dev))
+      : noticed(torpor_hook_cuKernelSetCacheConfig(kernel, config, dev));
   torpor::vm::changed<Group::function>();
   return result;
 }
@@ -1311,15 +1316,15 @@ CUresult torpor_body_cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
   const Scope inside("cuLaunchKernel");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
-  return noticed(torpor_hook_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra))
+      : noticed(torpor_hook_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra));
 }
 
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
   const Scope inside("cuLaunchKernelEx");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuLaunchKernelEx(config, f, kernelParams, extra));
-  return noticed(torpor_hook_cuLaunchKernelEx(config, f, kernelParams, extra));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuLaunchKernelEx(config, f, kernelParams, extra))
+      : noticed(torpor_hook_cuLaunchKernelEx(config, f, kernelParams, extra));
 }
 
 // gate: submits work to a GPU
@@ -2167,8 +2172,8 @@ CUresult torpor_body_cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const Scope inside("cuMemcpyDtoDAsync_v2");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream));
-  return noticed(torpor_hook_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream))
+      : noticed(torpor_hook_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream));
 }
 
 // gate: submits work to a GPU
@@ -2209,8 +2214,8 @@ CUresult torpor_body_cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice, 
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   const Scope inside("cuMemcpyDtoHAsync_v2");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream));
-  return noticed(torpor_hook_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream))
+      : noticed(torpor_hook_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream));
 }
 
 // gate: submits work to a GPU
@@ -2293,8 +2298,8 @@ CUresult torpor_body_cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *src
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
   const Scope inside("cuMemcpyHtoDAsync_v2");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream));
-  return noticed(torpor_hook_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream))
+      : noticed(torpor_hook_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream));
 }
 
 // gate: submits work to a GPU
@@ -2363,8 +2368,8 @@ CUresult torpor_body_cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us, un
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
   const Scope inside("cuMemsetD16Async");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemsetD16Async(dstDevice, us, N, hStream));
-  return noticed(torpor_hook_cuMemsetD16Async(dstDevice, us, N, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemsetD16Async(dstDevice, us, N, hStream))
+      : noticed(torpor_hook_cuMemsetD16Async(dstDevice, us, N, hStream));
 }
 
 // gate: submits work to a GPU
@@ -2503,8 +2508,8 @@ CUresult torpor_body_cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui, unsi
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
   const Scope inside("cuMemsetD32Async");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemsetD32Async(dstDevice, ui, N, hStream));
-  return noticed(torpor_hook_cuMemsetD32Async(dstDevice, ui, N, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemsetD32Async(dstDevice, ui, N, hStream))
+      : noticed(torpor_hook_cuMemsetD32Async(dstDevice, ui, N, hStream));
 }
 
 // gate: submits work to a GPU
@@ -2538,8 +2543,8 @@ CUresult torpor_body_cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc, unsi
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
   const Scope inside("cuMemsetD8Async");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuMemsetD8Async(dstDevice, uc, N, hStream));
-  return noticed(torpor_hook_cuMemsetD8Async(dstDevice, uc, N, hStream));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuMemsetD8Async(dstDevice, uc, N, hStream))
+      : noticed(torpor_hook_cuMemsetD8Async(dstDevice, uc, N, hStream));
 }
 
 // gate: submits work to a GPU
@@ -3107,8 +3112,8 @@ CUresult torpor_body_cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream,
 // override: work that was right before may be handed to the submitter (`--vm defer`)
 CUresult torpor_body_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   const Scope inside("cuStreamWaitEvent");
-  if (torpor::vm::is_off()) [[likely]] return noticed(torpor::real::cuStreamWaitEvent(hStream, hEvent, Flags));
-  return noticed(torpor_hook_cuStreamWaitEvent(hStream, hEvent, Flags));
+  return torpor::vm::is_off() ? noticed(torpor::real::cuStreamWaitEvent(hStream, hEvent, Flags))
+      : noticed(torpor_hook_cuStreamWaitEvent(hStream, hEvent, Flags));
 }
 
 // override: events are shared between processes of a job by questions to the one that recorded them

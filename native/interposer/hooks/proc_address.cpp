@@ -52,7 +52,9 @@ void* substitute(const char* base, int version, cuuint64_t flags, void* address)
   // Not an export that we know. A newer driver's export says its own name, and our data does not cover it; an internal
   // address stands for what our data says, unless the program asks for more than the data knows about.
   const Expected guess = expected(base, version, flags);
-  if (!guess.base_known || guess.symbol == Symbol::kCount || version > CUDA_VERSION || exported_name(address) != nullptr) {
+  const bool told = guess.base_known && guess.symbol != Symbol::kCount && version <= CUDA_VERSION;
+  if (told && real::address(guess.symbol) == address) return entries::exported(guess.symbol);  // as it was before
+  if (!told || exported_name(address) != nullptr) {
     count_unknown(base);
     return address;
   }

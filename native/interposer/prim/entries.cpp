@@ -6,6 +6,7 @@
 #include "../generated/real.h"
 #include "../profile/profile.h"
 #include "../vm/answers.h"
+#include "../vm/policy.h"
 #include "resolve.h"
 #include "spin_lock.h"
 #include "table.h"
@@ -39,6 +40,7 @@ void prepare() {
   if (ready.load(std::memory_order_acquire)) return;
   load_table();
   const bool answers = vm::answering();
+  vm::read_whether_off();
   void* const* const wanted = profile::stubs_at_start();
   const SpinLock::Held held(lock);
   if (ready.load(std::memory_order_relaxed)) return;

@@ -33,6 +33,25 @@ bool exported[kSymbols];
 Known by_address[kSymbols];
 std::uint32_t known_count = 0;
 
+// A hash table at most half full, so that a look-up touches one line of memory.
+struct Place {
+  const void* address;  // null: empty
+  Symbol symbol;        // the first of them
+  std::uint16_t first;  // its place in `by_address`
+  bool shared;          // by more than one symbol
+};
+constexpr std::uint32_t kPlaceBits = 11;
+constexpr std::uint32_t kPlaces = 1U << kPlaceBits;
+static_assert(kSymbols * 2 <= kPlaces && sizeof(Place) == 16);
+alignas(64) Place places[kPlaces];
+
+// The place of an address, or the empty one where it would be.
+Place& place_of(const void* address) {
+  std::uint64_t at = (reinterpret_cast<std::uint64_t>(address) * 0x9e3779b97f4a7c15U) >> (64 - kPlaceBits);
+  while (places[at].address != address && places[at].address != nullptr) at = (at + 1) % kPlaces;
+  return places[at];
+}
+
 void set_slot(std::uint32_t index, void* address) {
   __atomic_store_n(&torpor_real_slots[index], address, __ATOMIC_RELEASE);
 }
@@ -50,6 +69,13 @@ void publish(void* handle, void* const (&addresses)[kSymbols]) {
   std::sort(by_address, by_address + known_count, [](const Known& one, const Known& other) {
     return one.address != other.address ? one.address < other.address : one.symbol < other.symbol;
   });
+  std::fill(std::begin(places), std::end(places), Place{});
+  for (std::uint32_t i = 0; i < known_count; ++i) {
+    Place& place = place_of(by_address[i].address);
+    const bool shared = place.address != nullptr;
+    if (!shared) place = {by_address[i].address, by_address[i].symbol, static_cast<std::uint16_t>(i), false};
+    place.shared = shared;
+  }
 }
 
 }  // namespace
@@ -80,10 +106,11 @@ bool load_table() {
 }
 
 Symbol symbol_at(const void* address, const char* base) {
+  const Place& place = place_of(address);
+  if (place.address == nullptr) return Symbol::kCount;
+  if (!place.shared) [[likely]] return place.symbol;
+  const Known* const at = &by_address[place.first];
   const Known* const end = by_address + known_count;
-  const Known* at = std::lower_bound<const Known*>(
-      by_address, end, address, [](const Known& one, const void* value) { return one.address < value; });
-  if (at == end || at->address != address) return Symbol::kCount;
   const std::size_t length = base != nullptr ? std::strlen(base) : 0;
   for (const Known* same = at; length != 0 && same != end && same->address == address; ++same) {
     const char* name = kSymbolNames[static_cast<std::uint32_t>(same->symbol)];

@@ -11,13 +11,15 @@
 namespace torpor::vm {
 namespace answers {
 
-constinit std::atomic<State> state{State::unread};
-constinit std::atomic<std::uint64_t> epochs[kGroups]{};
+// Every question reads these, so what is counted while they are answered lies elsewhere.
+alignas(64) constinit std::atomic<State> state{State::unread};
+alignas(64) constinit std::atomic<std::uint64_t> epochs[kGroups]{};
 constinit thread_local Thread thread __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
 
-constinit std::atomic<std::uint64_t> answered{0}, wrong{0};
+alignas(64) constinit std::atomic<std::uint64_t> answered{0};
+constinit std::atomic<std::uint64_t> wrong{0};
 constinit State before_pause = State::off;  // the control thread's
 
 // Gives the table back with its thread.

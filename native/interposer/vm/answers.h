@@ -66,7 +66,7 @@ Totals totals();
 
 // Whether questions may be answered; by TORPOR_VM=answers and everything beyond. TORPOR_VM=check answers nothing, but asks the
 // driver each time and counts where we would have been wrong.
-inline bool answering() {
+[[gnu::always_inline]] inline bool answering() {
   const answers::State now = answers::state.load(std::memory_order_relaxed);
   if (now == answers::State::off) [[likely]] return false;
   return now >= answers::State::on || (now == answers::State::unread && answers::read_state() >= answers::State::on);

@@ -81,6 +81,13 @@ bool willing_slowly() {
 
 }  // namespace detail
 
+// What else is chosen depends on the processors that the process may use when it begins to launch.
+void read_whether_off() {
+  Mode unread = Mode::unread;
+  if (detail::mode.load(std::memory_order_relaxed) != unread || chosen() != Mode::off) return;
+  detail::mode.compare_exchange_strong(unread, Mode::off);
+}
+
 bool merges() { return merging.load(std::memory_order_relaxed); }
 
 bool merges_at_once() { return merges() && always.load(std::memory_order_relaxed); }

@@ -14,7 +14,10 @@ bool willing_slowly();
 }  // namespace detail
 
 // Whether nothing is deferred, ever, so that no call has to wait for another, and nobody else has to see the calls either.
-inline bool is_off() { return detail::mode.load(std::memory_order_relaxed) == detail::Mode::off; }
+inline bool is_off() { return __builtin_expect(detail::mode.load(std::memory_order_relaxed) == detail::Mode::off, true); }
+
+// Reads whether is_off(), if nobody has: at the first driver call, since a program may set much before it launches anything.
+void read_whether_off();
 
 // Whether calls may be deferred now. TORPOR_VM=defer asks for it, TORPOR_VM=always also where it does not pay (for tests); by
 // default nothing is deferred.

@@ -171,6 +171,10 @@ API CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
 }
 API CUresult cuStreamDestroy_v2(CUstream) { return done(); }
 
+// Two names of one function.
+API CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+API CUresult cuProfilerStop() __attribute__((alias("cuProfilerStart")));
+
 API CUresult cuMemsetD8_v2(CUdeviceptr, unsigned char, size_t) { return CUDA_ERROR_INVALID_VALUE; }
 
 API CUresult cuGetErrorName(CUresult, const char** name) {
@@ -193,6 +197,8 @@ API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cu
   const auto is = [symbol](const char* name) { return std::strcmp(symbol, name) == 0; };
   if (is("cuLaunchKernel") && version >= 4000) {
     found = reinterpret_cast<void*>(per_thread ? cuLaunchKernel_ptsz : cuLaunchKernel);
+  } else if (is("cuProfilerStart") || is("cuProfilerStop")) {
+    found = reinterpret_cast<void*>(cuProfilerStart);
   } else if (is("cuGetErrorName")) {
     found = reinterpret_cast<void*>(cuGetErrorName);
   } else if (is("cuGetProcAddress")) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,14 @@ constexpr std::uint32_t kLong = 20000;
 
 void until(const std::atomic<std::uint64_t>& value, std::uint64_t at_least) {
   while (value.load() < at_least) std::this_thread::yield();
+}
+
+// Whether a thread of this process sleeps in the kernel.
+bool sleeps(std::int32_t tid) {
+  std::ifstream file("/proc/self/task/" + std::to_string(tid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  return line.substr(line.rfind(')') + 2, 1) == "S";
 }
 
 // While the gate is closed nothing changes; what was counted inside equals what was counted outside.
@@ -201,6 +210,47 @@ void forked() {
   inside.join();
 }
 
+std::atomic<std::uint64_t> interrupted{0}, slipped_in{0};
+
+void call_in_handler(int) {
+  interrupted.store(1);
+  const Scope scope("cuCtxGetDevice");
+  slipped_in.fetch_add(1);
+}
+
+// A signal handler that makes a call while its thread waits at the closed gate waits, too; one that interrupts a call is
+// inside, as is any nested call.
+void handler() {
+  std::signal(SIGUSR1, call_in_handler);
+  CHECK(gate::close(kLong).drained);
+  std::atomic<std::uint64_t> passed{0};
+  std::atomic<std::int32_t> tid{0};
+  std::atomic<bool> leave{false};
+  std::thread other([&] {
+    tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)));
+    const Scope scope("cuLaunchKernel");
+    passed.store(1);
+    while (!leave.load()) std::this_thread::yield();
+  });
+  while (tid.load() == 0) std::this_thread::yield();
+  while (!sleeps(tid.load())) std::this_thread::yield();
+  ::syscall(SYS_tgkill, ::getpid(), tid.load(), SIGUSR1);
+  until(interrupted, 1);
+  while (slipped_in.load() == 0 && !sleeps(tid.load())) std::this_thread::yield();
+  CHECK(slipped_in.load() == 0 && passed.load() == 0);
+  gate::open();
+  until(passed, 1);
+  CHECK(slipped_in.load() == 1);
+  CHECK(!gate::close(20).drained);
+  ::syscall(SYS_tgkill, ::getpid(), tid.load(), SIGUSR1);
+  until(slipped_in, 2);
+  CHECK(!gate::close(20).drained);  // the nested call's end is not the outer one's
+  leave.store(true);
+  other.join();
+  CHECK(gate::close(kLong).drained);
+  gate::open();
+}
+
 }  // namespace
 
 int main(int, char** words) {
@@ -211,6 +261,7 @@ int main(int, char** words) {
   else if (name == "waiting") waiting();
   else if (name == "overflow") overflow();
   else if (name == "forked") forked();
+  else if (name == "handler") handler();
   else CHECK(!"known case");
   return 0;
 }

@@ -89,6 +89,13 @@ void by_lookup() {
   auto* fill = looked_up<decltype(cuMemsetD8_v2)>("cuMemsetD8", 12000, 0, true);
   CHECK(fill(0, 0, 0) == CUDA_SUCCESS);
   CHECK(state().internal_fills.load() == 1);
+  CHECK(looked_up<decltype(cuMemsetD8_v2)>("cuMemsetD8", 12000, 0, true) == fill && fill == cuMemsetD8_v2);
+  CHECK(fill(0, 0, 0) == CUDA_SUCCESS && state().internal_fills.load() == 2);
+
+  // Names that share an address get a function each.
+  CHECK(looked_up<decltype(cuProfilerStart)>("cuProfilerStart", 4000, 0, true) == cuProfilerStart);
+  CHECK(looked_up<decltype(cuProfilerStop)>("cuProfilerStop", 4000, 0, true) == cuProfilerStop);
+  CHECK(cuProfilerStart != cuProfilerStop);
 
   // Names that we do not know pass through.
   CHECK(looked_up<CUresult()>("cuFarFuture", 14000, 0, false)() == CUDA_ERROR_LAUNCH_TIMEOUT);
