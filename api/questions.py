@@ -47,6 +47,9 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "cuStreamIsCapturing": ("thread", "context", "stream", "capture"),
 }
 
+LOOKUPS: dict[str, tuple[str, ...]] = {"cuGetProcAddress": ("context",), "cuGetProcAddress_v2": ("context",)}
+"""Questions by a name that our data has. Their answer is ours, since entry points are handed out as ours."""
+
 # (groups, pattern on the exported symbol). Every line that matches counts.
 CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("thread",), r"cuCtx(SetCurrent|PushCurrent|PopCurrent)(_v2)?"),

@@ -9,7 +9,8 @@ from api.effects import effect_of, settles
 from api.hooks import DEFERRED
 from api.load import answers, functions
 from api.model import Door, Function
-from api.questions import QUESTIONS, SETS, changes_of
+from api.questions import LOOKUPS, QUESTIONS, SETS, changes_of
+from gen.names import PLACE_BITS, places
 from gen.text import BANNER, declared, parameter_name, passed
 
 HAND_WRITTEN = ("hook", "override")
@@ -45,7 +46,10 @@ def symbols_h() -> str:
         "// What cuGetProcAddress picks from version `since` on; kCount where that stream mode has no entry point.\n"
         "struct Answer {\n  const char* base;\n  int since;\n  Symbol symbol;\n  Symbol per_thread;\n};\n"
         "// In strcmp order of the base, oldest version first.\n"
-        "extern const Answer kAnswers[];\nextern const std::uint32_t kAnswerCount;\n\n}  // namespace torpor\n"
+        "extern const Answer kAnswers[];\nextern const std::uint32_t kAnswerCount;\n\n"
+        "// Where a name's first row is, from 1 on: see prim/names.cpp.\n"
+        f"inline constexpr std::uint32_t kNamePlaceBits = {PLACE_BITS};\n"
+        "extern const std::uint16_t kNamePlaces[1U << kNamePlaceBits];\n\n}  // namespace torpor\n"
     )
 
 
@@ -74,12 +78,15 @@ def symbols_cpp() -> str:
         for base, entries in sorted(answers().items())
         for row in entries
     )
+    numbers = [str(number) for number in places()]
+    place_rows = "".join(f"    {', '.join(numbers[at : at + 16])},\n" for at in range(0, len(numbers), 16))
     return (
         f'{BANNER}#include "symbols.h"\n\n#include <iterator>\n\nextern "C" {{\n{declarations}}}\n\n'
         "namespace torpor {\n\n"
         f"const char* const kSymbolNames[kSymbols] = {{\n{names}}};\n\n"
         f"const Body kBodies[kSymbols] = {{\n{bodies}}};\n\n"
         f"const Answer kAnswers[] = {{\n{rows}}};\nconst std::uint32_t kAnswerCount = std::size(kAnswers);\n\n"
+        f"const std::uint16_t kNamePlaces[1U << kNamePlaceBits] = {{\n{place_rows}}};\n\n"
         "}  // namespace torpor\n"
     )
 
@@ -194,6 +201,7 @@ def wrappers_cpp() -> str:
         "../gate/gate.h",
         "../hooks/residual.h",
         "../vm/answers.h",
+        "../vm/lookups.h",
         "../vm/loss.h",
         "../vm/policy.h",
         "../vm/settle.h",
@@ -218,6 +226,8 @@ def wrappers_cpp() -> str:
             body = _answer(function)
         elif function.name in SETS:
             body = _set(function)
+        elif function.name in LOOKUPS:
+            body = _look_up(function)
         elif door.kind == "refuse":
             body = f"  return {door.status};"
         else:
@@ -270,6 +280,18 @@ def _answer(function: Function) -> str:
     return (
         f"{unknown}  return torpor::vm::answer<Symbol::{function.name}, {groups}>(\n"
         f"      torpor::vm::asked_with({words}), [&] {{ return {_call(function)}; }}{told});"
+    )
+
+
+def _look_up(function: Function) -> str:
+    """The body of a question by name: name, version and flags, and where the answer goes."""
+    groups = ", ".join(f"Group::{group}" for group in LOOKUPS[function.name])
+    name, address, version, flags, *status = [parameter_name(param) for param in function.params or ()]
+    told = ", ".join([address, *status])
+    real = f"[&] {{ return noticed(torpor_hook_{function.name}({passed(function)})); }}"
+    return (
+        f"  return torpor::vm::answer_look_up<Symbol::{function.name}, {groups}>(\n"
+        f"      {name}, {version}, {flags}, {real}, {told});"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from api.load import answers
+from tests.conftest import REPOSITORY
 from tests.native.arena.harness import environment
 from tests.native.interposer.programs import Programs, programs_fixture
 
@@ -23,6 +26,12 @@ def ok(programs: Programs, *words: str | Path, **extra: str) -> None:
 @pytest.mark.parametrize("way", ["link", "lookup", "runtime", "arguments", "float"])
 def test_way(programs: Programs, way: str) -> None:
     ok(programs, way)
+
+
+@pytest.mark.parametrize("setting", ["off", "answers", "check"])
+@pytest.mark.parametrize("way", ["lookup", "again"])
+def test_looked_up_and_answered(programs: Programs, way: str, setting: str) -> None:
+    ok(programs, way, TORPOR_VM=setting)
 
 
 @pytest.mark.parametrize("way", ["dlopen", "deepbind", "dlmopen"])
@@ -54,6 +63,41 @@ def test_the_software_gpu_says_its_own_addresses(tmp_path: Path) -> None:
         [sys.executable, "-c", LOOK_UP], env=environment(tmp_path), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "[]")
+
+
+EVERY_NAME = """
+import ctypes, json, os, sys
+from pathlib import Path
+from api.load import answers
+from torpor.keeper.control import ControlClient
+
+driver, found, status = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
+driver.cuInit(0)
+with ControlClient(Path(os.environ["TORPOR_JOB_DIR"]) / "ctl", os.getpid()) as control:
+    told = []
+    for name in answers():
+        before = control.hello().vm["answered"]
+        for _ in range(65):
+            assert not driver.cuGetProcAddress_v2(
+                name.encode(), ctypes.byref(found), 13000, ctypes.c_uint64(0), ctypes.byref(status)
+            )
+        told.append([name, control.hello().vm["answered"] - before])
+json.dump(told, sys.stdout)
+"""
+
+
+def test_every_name_is_known(tmp_path: Path) -> None:
+    """The interposer finds each name where the generator has put it, and answers from the second time on."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_NAME],
+        env=environment(tmp_path, TORPOR_VM="answers"),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [[name, 64] for name in answers()]
 
 
 def test_a_path_to_nothing_still_fails(programs: Programs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -19,6 +20,21 @@ FUNCTION = driver.CUfunction_attribute
 SHARED = FUNCTION.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
+LIBRARY = ctypes.CDLL("libcuda.so.1")
+SYMBOLS = (
+    *("cuLaunchKernel", "cuLaunchKernel_ptsz", "cuFuncGetAttribute", "cuFuncSetAttribute"),
+    *("cuMemAlloc", "cuMemAlloc_v2", "cuGetProcAddress", "cuGetProcAddress_v2"),
+)
+EXPORTED = {ctypes.cast(getattr(LIBRARY, name), ctypes.c_void_p).value: name for name in SYMBOLS}
+# Names of the same length after one another, the same with another version or flag, and what there is not.
+LOOKED_UP = (
+    *((b"cuFuncGetAttribute", 12000, 0), (b"cuFuncSetAttribute", 12000, 0), (b"cuFuncSetAttribute", 2000, 0)),
+    *((b"cuLaunchKernel", 12000, 0), (b"cuLaunchKernel", 12000, 2), (b"cuLaunchKernel", 12000, 64)),
+    *((b"cuMemAlloc", 2000, 0), (b"cuMemAlloc", 12000, 0), (b"cuGetProcAddress", 11030, 0)),
+    *((b"cuGetProcAddress", 12000, 0), (b"cuNoSuchThing", 12000, 0), (b"", 12000, 0)),
+)
+
+
 class World:
     """Contexts, a module, its kernel and a stream; handles are told by what they stand for."""
 
@@ -29,6 +45,7 @@ class World:
         self.names = {int(self.primary): "primary", 0: "none"}
         self.load()
         self.stream = gpu.call("cuStreamCreate", 1)
+        self.text = ctypes.create_string_buffer(64)
 
     def load(self) -> None:
         gpu.call("cuCtxSetCurrent", self.primary)
@@ -73,7 +90,22 @@ class World:
             self._told("cuStreamGetPriority", self.stream),
             self._told("cuStreamIsCapturing", self.stream),
             self._told("cuStreamIsCapturing", 0),
+            *self._looked_up(),
         ]
+
+    def _looked_up(self) -> list[Any]:
+        """Entry points by name, told by the exported function that they are; all names lie in the same memory."""
+        said = []
+        for name, version, flags in LOOKED_UP:
+            self.text.value = name
+            for more in ([], [None], [ctypes.c_int(77)]):  # the first version, and the second with a status and without
+                address = ctypes.c_void_p(77)
+                look_up = LIBRARY.cuGetProcAddress_v2 if more else LIBRARY.cuGetProcAddress
+                given = [ctypes.byref(status) if status is not None else None for status in more]
+                result = look_up(self.text, ctypes.byref(address), version, ctypes.c_uint64(flags), *given)
+                told = [status.value for status in more if status is not None]
+                said.append([result, EXPORTED.get(address.value, address.value), told])
+        return said
 
     def _told(self, name: str, *args: Any) -> Any:
         status, *values = getattr(driver, name)(*args)

@@ -710,4 +710,8 @@ struct Answer {
 extern const Answer kAnswers[];
 extern const std::uint32_t kAnswerCount;
 
+// Where a name's first row is, from 1 on: see prim/names.cpp.
+inline constexpr std::uint32_t kNamePlaceBits = 11;
+extern const std::uint16_t kNamePlaces[1U << kNamePlaceBits];
+
 }  // namespace torpor

@@ -5,6 +5,7 @@
 #include "../gate/gate.h"
 #include "../hooks/residual.h"
 #include "../vm/answers.h"
+#include "../vm/lookups.h"
 #include "../vm/loss.h"
 #include "../vm/policy.h"
 #include "../vm/settle.h"
@@ -815,12 +816,14 @@ CUresult torpor_body_cuGetErrorString(CUresult error, const char **pStr) {
 
 // hook: entry points that we wrap must be handed out as ours
 CUresult torpor_body_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
-  return noticed(torpor_hook_cuGetProcAddress(symbol, pfn, cudaVersion, flags));
+  return torpor::vm::answer_look_up<Symbol::cuGetProcAddress, Group::context>(
+      symbol, cudaVersion, flags, [&] { return noticed(torpor_hook_cuGetProcAddress(symbol, pfn, cudaVersion, flags)); }, pfn);
 }
 
 // hook: entry points that we wrap must be handed out as ours
 CUresult torpor_body_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
-  return noticed(torpor_hook_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
+  return torpor::vm::answer_look_up<Symbol::cuGetProcAddress_v2, Group::context>(
+      symbol, cudaVersion, flags, [&] { return noticed(torpor_hook_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)); }, pfn, symbolStatus);
 }
 
 // override: refuses events that processes share: nobody could follow who records them

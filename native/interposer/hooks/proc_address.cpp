@@ -2,14 +2,14 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "../generated/hooks.h"
 #include "../generated/real.h"
 #include "../prim/entries.h"
+#include "../prim/names.h"
 #include "../prim/table.h"
+#include "../vm/answers.h"
 #include "unknown.h"
 
 namespace torpor {
@@ -24,12 +24,10 @@ struct Expected {
 
 // What our data says that the driver picks.
 Expected expected(const char* base, int version, cuuint64_t flags) {
-  const Answer* const end = kAnswers + kAnswerCount;
-  const Answer* at = std::lower_bound(
-      kAnswers, end, base, [](const Answer& one, const char* name) { return std::strcmp(one.base, name) < 0; });
-  Expected found{Symbol::kCount, false};
-  for (; at != end && std::strcmp(at->base, base) == 0; ++at) {
-    found.base_known = true;
+  const Answer* const first = answers_for(base);
+  Expected found{Symbol::kCount, first != nullptr};
+  if (first == nullptr) return found;
+  for (const Answer* at = first; at != kAnswers + kAnswerCount && std::strcmp(at->base, base) == 0; ++at) {
     if (at->since <= version) found.symbol = (flags & kPerThread) != 0 ? at->per_thread : at->symbol;
   }
   return found;
@@ -59,6 +57,7 @@ void* substitute(const char* base, int version, cuuint64_t flags, void* address)
     return address;
   }
   redirect(guess.symbol, address);
+  vm::changed<vm::Group::context>();  // whoever asks for what the function stood for before is to have it back
   return entries::exported(guess.symbol);
 }
 

@@ -23,6 +23,11 @@ CUresult internal_fill(CUdeviceptr, unsigned char, size_t) {
   return CUDA_SUCCESS;
 }
 
+CUresult old_fill(CUdeviceptr, unsigned char, size_t) {
+  state.old_fills.fetch_add(1);
+  return CUDA_SUCCESS;
+}
+
 CUresult newer_than_we_know() { return CUDA_ERROR_LAUNCH_TIMEOUT; }
 
 template <typename T>
@@ -192,6 +197,7 @@ API CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, cuuin
 API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cuuint64_t flags,
                                  CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || pfn == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  state.look_ups.fetch_add(1);
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   void* found = nullptr;
   const auto is = [symbol](const char* name) { return std::strcmp(symbol, name) == 0; };
@@ -204,7 +210,7 @@ API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cu
   } else if (is("cuGetProcAddress")) {
     found = version >= 12000 ? reinterpret_cast<void*>(cuGetProcAddress_v2) : reinterpret_cast<void*>(cuGetProcAddress);
   } else if (is("cuMemsetD8") && version >= 3020) {
-    found = reinterpret_cast<void*>(internal_fill);
+    found = reinterpret_cast<void*>(version >= 12000 ? internal_fill : old_fill);
   } else if (is("cuFarFuture")) {
     found = reinterpret_cast<void*>(newer_than_we_know);
   } else if (is("cuBrandNewExport")) {

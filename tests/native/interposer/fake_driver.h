@@ -10,6 +10,8 @@ struct FakeState {
   std::atomic<std::uint64_t> launches;            // cuLaunchKernel and its per-thread-stream form
   std::atomic<std::uint64_t> per_thread_launches;
   std::atomic<std::uint64_t> internal_fills;      // the fill that only cuGetProcAddress hands out
+  std::atomic<std::uint64_t> old_fills;           // and the one that it hands out for older versions
+  std::atomic<std::uint64_t> look_ups;            // cuGetProcAddress, both versions
   std::atomic<std::uint64_t> initialised;
   std::atomic<std::uint32_t> block;               // while 1, cuModuleLoadData and cuStreamSynchronize do not return
   std::atomic<std::uint32_t> blocked;             // how many calls are in that state
