@@ -69,6 +69,7 @@ ITEMS = (
     bench("pools", 150, "bench/pools.py", "--gib", "8", "--repeat", "2"),
     bench("device-hash", 40, "bench/device_hash.py"),
     bench("sift", 60, "bench/sift.py"),
+    bench("again", 200, "bench/again.py"),
     bench("load", 640, "bench/load.py", "--seconds", "600"),
     *(
         test(name, seconds)

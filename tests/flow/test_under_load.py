@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,11 +10,10 @@ import torpor
 from tests.conftest import eventually
 from tests.flow import walking
 from tests.native.compiled import compiled
+from torpor.bench.held import MIB, Held, held, processes_of
 from torpor.keeper.client import KeeperClient
 
 pytestmark = pytest.mark.criu
-
-MIB = 1 << 20
 
 
 @pytest.fixture
@@ -59,36 +55,6 @@ def test_busy_threads_do_not_notice(load: Path, tmp_path: Path, threads: int, ti
     assert job.exit_code == 0, b"".join(job.logs())[-300:]
 
 
-@dataclass(frozen=True)
-class Held:
-    """What processes hold: open descriptors, mappings, threads, and resident bytes."""
-
-    descriptors: int
-    mappings: int
-    threads: int
-    resident: int
-
-    def is_no_more_than(self, earlier: Held) -> bool:
-        """Counts may differ by what lies between two moments of a program at work, not by something per cycle."""
-        return (
-            self.descriptors <= earlier.descriptors + 2
-            and self.mappings <= earlier.mappings + 8
-            and self.threads <= earlier.threads + 1
-            and self.resident <= earlier.resident + 16 * MIB
-        )
-
-
-def held(processes: Iterator[int] | set[int]) -> Held:
-    totals = [0, 0, 0, 0]
-    for process in processes:
-        proc = Path("/proc") / str(process)
-        totals[0] += len(list((proc / "fd").iterdir()))
-        totals[1] += len((proc / "maps").read_text().splitlines())
-        totals[2] += len(list((proc / "task").iterdir()))
-        totals[3] += int((proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return Held(*totals)
-
-
 def keeper() -> set[int]:
     return {int(KeeperClient("sim").call("status")["pid"])}
 
@@ -113,10 +79,10 @@ def test_nothing_grows_from_cycle_to_cycle(home: Path, way: str, cycles: int) ->
             image.remove()
             job = restored
         walking.walk_on(job, 1)
-        found.append((held(walking.processes_of(home)), held(keeper()), size))
+        found.append((held(processes_of(home)), held(keeper()), size))
         # What is in the midst of something holds more for a moment.
         if number > 1:
-            eventually(lambda: held(walking.processes_of(home)).is_no_more_than(found[1][0]))
+            eventually(lambda: held(processes_of(home)).is_no_more_than(found[1][0]))
             eventually(lambda: held(keeper()).is_no_more_than(found[1][1]))
             assert size <= found[1][2] + 16 * MIB, found
     assert walking.finish(job) == undisturbed

@@ -11,6 +11,7 @@ from pathlib import Path
 import torpor
 from tests.conftest import eventually
 from torpor import paths
+from torpor.bench.held import processes_of as processes_of
 
 PROGRAM = Path(__file__).with_name("walk.py")
 STEPS = 40
@@ -118,20 +119,6 @@ def finish(job: torpor.Job) -> list[str]:
     assert job.wait(100)
     assert job.exit_code == 0, "\n".join(output(job)[-5:])
     return output(job)
-
-
-def processes_of(home: Path) -> set[int]:
-    """Processes that live in a job's mount namespace of this home: supervisors, programs, CRIU."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                mounts = (entry / "mountinfo").read_text()
-            except OSError:
-                continue
-            if f"{home}/jobs/" in mounts:
-                found.add(int(entry.name))
-    return found
 
 
 def traces(home: Path) -> dict[str, object]:
