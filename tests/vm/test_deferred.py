@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.conformance.comparison import differences
 from tests.conformance.runner import run_theme
 from tests.conformance.test_recorded import DIFFERENT, THEMES, recording
 from tests.native.arena.harness import environment
+from tests.native.compiled import compiled
 from tests.vm.many import all_hold
 from tests.vm.processes import execute, native_environment
 from tests.vm.world import BUFFERS, STREAMS, WORDS
@@ -146,6 +148,10 @@ def test_a_bad_call_is_refused_at_once_after_good_ones(tmp_path: Path, bad: list
 def test_nothing_is_deferred_unless_asked_for(tmp_path: Path) -> None:
     assert set(compare(tmp_path, [LOOP * 5], "off").values()) == {0}
     assert set(compare(tmp_path, [LOOP * 5], "").values()) == {0}
+
+
+def test_it_is_compared_with_not_deferring() -> None:
+    subprocess.run([compiled("tests/native/interposer/comparison_test.cpp")], check=True)
 
 
 def test_what_is_set_already_is_dropped(tmp_path: Path) -> None:

@@ -48,10 +48,12 @@ inline void sleep_microseconds(long microseconds) {
   ::nanosleep(&pause, nullptr);
 }
 
-inline std::uint64_t monotonic_microseconds() {
+inline std::uint64_t monotonic_nanoseconds() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000U + static_cast<std::uint64_t>(now.tv_nsec) / 1000U;
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
+
+inline std::uint64_t monotonic_microseconds() { return monotonic_nanoseconds() / 1000U; }
 
 }  // namespace torpor::thread

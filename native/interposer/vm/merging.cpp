@@ -1,7 +1,5 @@
 #include "merging.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -10,6 +8,7 @@
 #include <mutex>
 
 #include "../hooks/residual.h"
+#include "../prim/thread.h"
 #include "bargain.h"
 #include "policy.h"
 
@@ -18,12 +17,6 @@ namespace {
 
 constexpr std::size_t kMostGraphs = 8;
 constexpr std::size_t kMostGivenUp = 64;
-
-std::uint64_t nanoseconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // How often a sequence has to wait in the queue as a whole before a graph is made of it: that costs some dozens of launches.
 std::uint32_t worth() { return merges_at_once() ? 1 : 8; }
@@ -109,7 +102,7 @@ std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
   if (found == nullptr) return 0;
   found->last_use = self->looks;
   if (!found->built() && ++found->seen < worth()) return 0;
-  const std::uint64_t start = nanoseconds();
+  const std::uint64_t start = thread::monotonic_nanoseconds();
   const bool fresh = !found->built();
   const bool launched = (fresh ? found->build(items) : found->update(items)) && found->launch();
   if (!launched) {  // nothing has been submitted, so each goes by itself, with an error of its own if there is one
@@ -117,7 +110,7 @@ std::uint32_t submit(const Items& items, std::uint32_t waiting) try {
     fallbacks.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  const std::uint64_t taken = nanoseconds() - start, apart = self->apart_ns(*found);
+  const std::uint64_t taken = thread::monotonic_nanoseconds() - start, apart = self->apart_ns(*found);
   const std::uint32_t size = found->size();
   if (!fresh) {
     if (apart > taken) saved_ns.fetch_add(apart - taken, std::memory_order_relaxed);

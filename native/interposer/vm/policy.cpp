@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "../prim/thread.h"
+#include "comparison.h"
+
 namespace torpor::vm {
 namespace detail {
 
@@ -25,6 +28,12 @@ constinit std::atomic<std::uint32_t> rest{0};  // calls left of the present rest
 constinit std::atomic<std::uint32_t> next_rest{kShortRest};
 constinit std::atomic<std::uint64_t> devices{0};  // with contexts, by ordinal
 
+// A rest for a comparison: its second half is timed, since in its first what is in the queue has to end.
+constexpr std::uint32_t kStretch = 512;
+constinit Comparison comparison;  // judge()'s
+constinit std::atomic<bool> comparing{false};
+constinit std::atomic<std::uint64_t> stretch_began{0}, stretch_ns{0};  // when, and what a call of it took
+
 bool several_devices() { return std::popcount(devices.load()) > 1; }
 
 // A second processor must be there for the submitter.
@@ -42,12 +51,28 @@ Mode chosen() {
   return setting.starts_with("always") || processor_to_spare() ? Mode::on : Mode::resting;
 }
 
-void take_rest() {
-  const std::uint32_t calls = next_rest.load(std::memory_order_relaxed);
+void rest_for(std::uint32_t calls) {
   rest.store(calls, std::memory_order_relaxed);
-  next_rest.store(calls < kLongRest ? calls * 2 : kLongRest, std::memory_order_relaxed);
   Mode on = Mode::on;  // and not back from the end
   detail::mode.compare_exchange_strong(on, Mode::resting);
+}
+
+void take_rest() {
+  const std::uint32_t calls = next_rest.load(std::memory_order_relaxed);
+  next_rest.store(calls < kLongRest ? calls * 2 : kLongRest, std::memory_order_relaxed);
+  rest_for(calls);
+}
+
+void begin_stretch() {
+  stretch_began.store(0, std::memory_order_relaxed);
+  comparing.store(true, std::memory_order_relaxed);
+  rest_for(2 * kStretch);
+}
+
+void end_stretch() {
+  if (!comparing.exchange(false, std::memory_order_relaxed)) return;
+  const std::uint64_t began = stretch_began.load(std::memory_order_relaxed);
+  if (began != 0) stretch_ns.store((thread::monotonic_nanoseconds() - began) / kStretch, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -67,9 +92,13 @@ bool willing_slowly() {
   // Threads may count one call twice or not at all: the length of a rest is no promise.
   const std::uint32_t left = rest.load(std::memory_order_relaxed);
   if (left != 0) {
+    if (left == kStretch && comparing.load(std::memory_order_relaxed)) {
+      stretch_began.store(thread::monotonic_nanoseconds(), std::memory_order_relaxed);
+    }
     rest.store(left - 1, std::memory_order_relaxed);
     return false;
   }
+  end_stretch();
   if (!processor_to_spare()) {
     take_rest();
     return false;
@@ -97,14 +126,24 @@ bool in_use() {
   return now == Mode::on || now == Mode::resting || now == Mode::ending;
 }
 
-void judge(std::uint64_t items, std::uint64_t submitting_ns, std::uint64_t waiting_ns) {
+void judge(const Window& window) {
   if (always.load(std::memory_order_relaxed) || detail::mode.load(std::memory_order_relaxed) != Mode::on) return;
-  const std::uint64_t cost = waiting_ns + items * kEnqueueNs;
+  const std::uint64_t cost = window.waiting_ns + window.items * kEnqueueNs;
   // A gain within the error of the measurement is none.
-  if (submitting_ns > cost + submitting_ns / 8) {
-    next_rest.store(kShortRest, std::memory_order_relaxed);
-  } else {
+  if (window.submitting_ns <= cost + window.submitting_ns / 8) {
+    comparison.interrupted();
     take_rest();
+    return;
+  }
+  if (const std::uint64_t ns = stretch_ns.exchange(0, std::memory_order_relaxed)) comparison.straight(ns);
+  switch (comparison.window(window.now_ns, window.calls)) {
+    case Comparison::Next::as_before: break;
+    case Comparison::Next::go_straight: begin_stretch(); break;
+    case Comparison::Next::won: next_rest.store(kShortRest, std::memory_order_relaxed); break;
+    case Comparison::Next::lost:
+      comparison.interrupted();
+      take_rest();
+      break;
   }
 }
 

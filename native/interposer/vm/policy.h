@@ -37,9 +37,18 @@ bool in_use();
 
 inline constexpr std::uint64_t kEnqueueNs = 150;  // what a deferred call costs the program itself, roughly
 
-// Tells how the last `items` went: the submitter's time in the driver is what the program saved, its waits what it lost.
-// Defers no more for a while when that was a bad bargain.
-void judge(std::uint64_t items, std::uint64_t submitting_ns, std::uint64_t waiting_ns);
+// How some deferred calls went.
+struct Window {
+  std::uint64_t items;          // through the queue
+  std::uint64_t calls;          // those, and calls that were left out
+  std::uint64_t submitting_ns;  // the submitter's time in the driver: what the program saved
+  std::uint64_t waiting_ns;     // the program's waits: what it lost
+  std::uint64_t now_ns;         // monotonic, at their end
+};
+
+// Defers no more for a while when that was a bad bargain, by these figures or by the program's own pace. Called by one thread
+// at a time.
+void judge(const Window& window);
 
 // The process has a context on this device. With two nothing is deferred any more: while one device takes no more work the
 // submitter could not hand on what the other one is waited for with.

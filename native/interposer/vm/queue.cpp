@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,13 +53,7 @@ constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) =
 alignas(64) constinit std::atomic<std::uint64_t> deferred{0}, waits{0}, deepest{0}, waiting_ns{0};
 constinit std::atomic<std::uint64_t> straight{0}, dropped[kDrops]{};
 alignas(64) constinit std::atomic<std::uint64_t> submitting_ns{0};
-constinit std::uint64_t judged_submitting = 0, judged_waiting = 0;  // under `adding`
-
-std::uint64_t nanoseconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
+constinit std::uint64_t judged_submitting = 0, judged_waiting = 0, judged_waits = 0;  // under `adding`
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
   counter.fetch_add(value, std::memory_order_relaxed);
@@ -69,13 +62,13 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
 // True once `done()`; spins for kSpinNs at most.
 template <typename Done>
 bool spun(Done done) {
-  const std::uint64_t end = nanoseconds() + kSpinNs;
+  const std::uint64_t end = thread::monotonic_nanoseconds() + kSpinNs;
   do {
     for (int i = 0; i < 64; ++i) {
       if (done()) return true;
       __builtin_ia32_pause();
     }
-  } while (nanoseconds() < end);
+  } while (thread::monotonic_nanoseconds() < end);
   return done();
 }
 
@@ -107,11 +100,11 @@ enum class Patience { little, much };
 // Waits until the driver has taken everything before `target`; with much patience asleep from the start.
 void wait_for(std::uint32_t target, Patience patience = Patience::little) {
   if (reached(target)) return;
-  const std::uint64_t start = nanoseconds();
+  const std::uint64_t start = thread::monotonic_nanoseconds();
   const auto there = [&] { return reached(target); };
   while (!(patience == Patience::little ? spun(there) : there())) lie_down(target);
   add(waits, 1);
-  add(waiting_ns, nanoseconds() - start);
+  add(waiting_ns, thread::monotonic_nanoseconds() - start);
 }
 
 CUresult enter(const Item& item, CUcontext& current) {
@@ -144,7 +137,7 @@ void submit() {
     // Between two items a context may be destroyed, which forgets what was proven, and its handle be another's.
     CUcontext current = nullptr;
     std::uint64_t generation = proofs::generation();
-    std::uint64_t before = nanoseconds();
+    std::uint64_t before = thread::monotonic_nanoseconds();
     for (std::uint32_t at = next, end; (end = added.load(std::memory_order_acquire)) != at;) {
       if (const std::uint64_t now = proofs::generation(); now != generation) {
         generation = now;
@@ -156,7 +149,7 @@ void submit() {
         count = merging::submit([at](std::uint32_t i) -> Item& { return ring[(at + i) % kItems]; }, end - at);
       }
       if (count == 0) run(item, current);
-      const std::uint64_t after = nanoseconds();
+      const std::uint64_t after = thread::monotonic_nanoseconds();
       if (count == 0 && merges()) merging::submitted(item, after - before);
       add(submitting_ns, after - before);
       before = after;
@@ -216,9 +209,15 @@ void judge_window(std::uint64_t items) {
   // What merging saves the submitter, a program by itself would not have been spared.
   const std::uint64_t submitted = submitting_ns.load(std::memory_order_relaxed) + merging::counts().saved_ns;
   const std::uint64_t waited = waiting_ns.load(std::memory_order_relaxed);
-  judge(items, submitted - judged_submitting, waited - judged_waiting);
+  const std::uint64_t left_out = dropped[static_cast<std::uint32_t>(Drop::wait)].load(std::memory_order_relaxed);
+  judge({.items = items,
+         .calls = items + left_out - judged_waits,
+         .submitting_ns = submitted - judged_submitting,
+         .waiting_ns = waited - judged_waiting,
+         .now_ns = thread::monotonic_nanoseconds()});
   judged_submitting = submitted;
   judged_waiting = waited;
+  judged_waits = left_out;
 }
 
 }  // namespace
