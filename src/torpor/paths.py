@@ -145,6 +145,22 @@ def make_private(folder: Path) -> Path:
     return folder
 
 
+def let_in(job: str) -> None:
+    """Open a job's folder to its own processes, whatever users they become: to pass through it, to load the libraries,
+    to make sockets and to leave last words. They list nothing and remove only what is theirs.
+
+    What else is in the folder must be its owner's alone, file by file. Nobody reaches it from outside the job, as
+    `home` is closed.
+    """
+    for folder in (control_dir(job), job_profile(job)):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o1733)
+    native = job_native(job)
+    for folder in (native, *(one for one in native.rglob("*") if one.is_dir())):
+        folder.chmod(0o711)
+    job_dir(job).chmod(0o711)
+
+
 def checkout() -> Path | None:
     """The root of the source tree when the package runs from one (editable install), else None."""
     root = Path(__file__).resolve().parents[2]
@@ -178,6 +194,13 @@ def software_gpu() -> Path | None:
     """The built software GPU, or None."""
     native = native_dir()
     return native / "sim" / "libcuda.so.1" if native else None
+
+
+def criu_limits() -> Path | None:
+    """The built library that lets CRIU read the limits of other users' processes, or None."""
+    native = native_dir()
+    library = native / "criu" / "limits.so" if native else None
+    return library if library is not None and library.is_file() else None
 
 
 def criu_prefixes() -> list[Path]:

@@ -25,7 +25,7 @@ from torpor.keeper.pinned_out import PinnedOut
 from torpor.keeper.report import Report
 from torpor.keeper.rollback import Rollback, step
 from torpor.keeper.taken import Taken
-from torpor.process import own_terminal, pinned, sessions, shm, timers, traits
+from torpor.process import other_users, own_terminal, pinned, sessions, shm, timers, traits
 from torpor.process.client import Info
 from torpor.process.criu import Criu, Dump, find_criu
 from torpor.process.page_workers import PageWorkers
@@ -123,6 +123,7 @@ class Saving:
                     stdio=job.info.stdio,
                     foreign_session=job.record.adopted is not None,
                     external=known,
+                    before=other_users.words_before_criu(job.tree, job.record.supervisor_pid or 0),
                 )
                 undo.push("criu", lambda: _roll_back(dump))
                 zero_pages.begin()

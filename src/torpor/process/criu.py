@@ -9,7 +9,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -139,12 +139,13 @@ class Dump:
         stdio: Mapping[str, str | None] | None = None,
         foreign_session: bool = False,
         external: Iterable[str] = (),
+        before: Sequence[str] = (),
     ) -> None:
         """Start to dump the job into the existing, empty folder `images`. Raises WrongState, TorporError.
 
         `stdio` are the keys of its standard streams, by default what the supervisor says. The job may belong to a
         session that is led from outside only with `foreign_session`. `external` are CRIU's keys of files whose bytes
-        the caller saves.
+        the caller saves. `before` are words in front of CRIU's command, `other_users.words_before_criu`.
         """
         self._leave_running = leave_running
         work = _work_dir(self.job_dir)
@@ -160,6 +161,7 @@ class Dump:
         info = self._client.info()
         root = info.root
         argv = [
+            *before,
             *self.criu.argv,
             "dump",
             *_COMMON,
