@@ -126,8 +126,8 @@ def start(
     try:
         records.save(record)
         copy_native(record.name, backend)
-        paths.make_private(paths.control_dir(record.name))
         paths.job_log(record.name).touch(mode=0o600)
+        paths.let_in(record.name)
         # The first checkpoint shall find a keeper that has the driver initialised; the job does not wait for it.
         ensure_started(backend, wait=False)
         record.supervisor_pid = start_supervisor(

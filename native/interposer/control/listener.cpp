@@ -1,14 +1,12 @@
 #include "listener.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 namespace torpor::control {
@@ -54,11 +52,11 @@ bool bound_to(int listener, const std::string& path) {
          path == bound.sun_path;
 }
 
-bool may_talk(int connection) {
+std::optional<ucred> peer_of(int connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  return peer.uid == 0 || peer.uid == ::geteuid();
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::nullopt;
+  return peer;
 }
 
 }  // namespace torpor::control

@@ -1,6 +1,9 @@
 // The listening socket and who may connect to it.
 #pragma once
 
+#include <sys/socket.h>
+
+#include <optional>
 #include <string>
 
 #include "../arena/descriptor.h"
@@ -18,7 +21,8 @@ Descriptor listen_at(const std::string& path);
 // and may then open its own at the same number.
 bool bound_to(int socket, const std::string& path);
 
-// Whether the peer of this connection is our own user or root.
-bool may_talk(int connection);
+// Who is at the other end: the process that connected, or for who connected the one that listens. Its pid is as we see
+// it, 0 for one outside of our PID namespace. Empty when the system does not say.
+std::optional<ucred> peer_of(int connection);
 
 }  // namespace torpor::control

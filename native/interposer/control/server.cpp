@@ -30,6 +30,7 @@ namespace {
 
 struct Server {
   std::string path;
+  uid_t owner = 0;  // of the job, which this process need not be
   pid_t pid = 0;
   std::atomic<int> listener{-1};
   std::atomic<int> connection{-1};
@@ -50,6 +51,12 @@ bool readable(int socket) {
     if (ready == 0) profile::expire();
   } while (ready == 0 || (ready < 0 && errno == EINTR));
   return ready > 0;
+}
+
+// The keeper is the job's owner or root. Whoever else has our user id, in the job or outside, is not let in.
+bool is_keeper(int connection) {
+  const auto peer = peer_of(connection);
+  return peer && (peer->uid == 0 || peer->uid == server().owner);
 }
 
 Reply perform(Operations& operations, Packet& request) {
@@ -109,7 +116,7 @@ void body() {
     const int error = connection ? 0 : errno;
     if (connection) {
       connection = moved_up(std::move(connection));
-      if (may_talk(connection.get())) serve(std::move(connection), *operations);
+      if (is_keeper(connection.get())) serve(std::move(connection), *operations);
     } else if (error != EINTR && error != EAGAIN) {
       thread::sleep_microseconds(100000);
     }
@@ -143,6 +150,8 @@ void listen_and_serve(const char* folder) {
     log::error("cannot make %s: %s; this process cannot be saved", sockets.c_str(), std::strerror(errno));
     return;
   }
+  struct stat job {};
+  self.owner = ::stat(folder, &job) == 0 ? job.st_uid : ::geteuid();
   self.pid = ::getpid();
   self.path = sockets + "/" + std::to_string(self.pid);
   Descriptor listener = listen_at(self.path);

@@ -22,7 +22,7 @@ namespace {
 
 bool written(const std::string& path, const std::string& text) {
   const NoSizeSignal quiet;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return false;
   const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   return ::close(file) == 0 && whole;

@@ -18,8 +18,9 @@
 namespace torpor::share {
 namespace {
 
-// Empty, with errno set, when nobody listens there.
-Descriptor connect_to(const std::string& path) {
+// Empty, with errno set, when nobody listens there, or another process does.
+Descriptor connect_to(std::int64_t pid) {
+  const std::string path = socket_of(pid);
   sockaddr_un address{};
   errno = ENOENT;
   address.sun_family = AF_UNIX;
@@ -31,7 +32,9 @@ Descriptor connect_to(const std::string& path) {
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return {};
-  return control::may_talk(socket.get()) ? std::move(socket) : Descriptor();
+  errno = EACCES;
+  const auto peer = control::peer_of(socket.get());
+  return peer && peer->pid == pid ? std::move(socket) : Descriptor();
 }
 
 Descriptor first_descriptor(msghdr& message) {
@@ -89,7 +92,7 @@ std::optional<EventReply> ask(const EventRequest& request, Descriptor& descripto
   const ErrnoKept kept;
   Descriptor socket;
   // A socket that is not there may be about to be opened again; that of a process that has ended will not be.
-  for (int tries = 0; !(socket = connect_to(socket_of(request.pid))); ++tries) {
+  for (int tries = 0; !(socket = connect_to(request.pid)); ++tries) {
     if (errno != ENOENT && errno != ECONNREFUSED) return std::nullopt;
     if (tries == 20 || has_ended(static_cast<pid_t>(request.pid))) return EventReply{};
     thread::sleep_microseconds(10000);
@@ -109,7 +112,7 @@ std::optional<EventReply> ask(const EventRequest& request) {
 Answer ask(const arena::SharedName& block) {
   const ErrnoKept kept;
   Answer out;
-  const Descriptor socket = connect_to(socket_of(block.pid));
+  const Descriptor socket = connect_to(block.pid);
   Reply reply;
   Descriptor descriptor;
   if (!socket || !exchange(socket, Request{kMagic, block}, reply, descriptor) || reply.size == 0) return out;

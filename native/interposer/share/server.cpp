@@ -114,10 +114,16 @@ void drop(std::size_t place) {
   if (connection >= 0 && control::bound_to(connection, self.path)) ::close(connection);
 }
 
+// Processes of the job under our own user id, and root's. Those outside of the job have no number in its PID namespace.
+bool is_peer(int connection) {
+  const auto peer = control::peer_of(connection);
+  return peer && peer->pid != 0 && (peer->uid == 0 || peer->uid == ::geteuid());
+}
+
 void accept_one() {
   Server& self = server();
   Descriptor connection = control::moved_up(Descriptor(::accept4(self.listener, nullptr, nullptr, SOCK_CLOEXEC)));
-  if (!connection || !control::may_talk(connection.get())) return;
+  if (!connection || !is_peer(connection.get())) return;
   std::size_t place = 0;
   for (std::size_t i = 0; i < kConnections; ++i) {
     const auto rank = [&self](std::size_t each) { return self.connections[each] >= 0 ? self.deadlines[each] : 0; };

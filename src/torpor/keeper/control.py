@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -17,7 +18,7 @@ from torpor.driver.results import result_name
 from torpor.errors import FreezeTimeout, NoSpace, StepFailed
 from torpor.keeper import sockets
 from torpor.keeper.memory import Descriptors
-from torpor.process import wire
+from torpor.process import tree, wire
 
 MAGIC = 0x52505254
 VERSION = 1
@@ -136,18 +137,37 @@ class BlockRecord:
 class ControlClient:
     """One connection. It must be closed before CRIU dumps the process; closing it in `frozen` reopens the gate."""
 
-    def __init__(self, control_dir: Path, pid: int, seconds: float = _ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        control_dir: Path,
+        pid: int,
+        seconds: float = _ANSWER_SECONDS,
+        *,
+        is_it: Callable[[int], bool] | None = None,
+    ) -> None:
         """Connect to the process with this `pid` (as the job sees it); StepFailed when it does not listen.
 
-        `seconds` is how long an answer may take.
+        `seconds` is how long an answer may take. `is_it` says whether a process of the host is the one that is meant:
+        any process of the job may make a socket of any name. Nothing is sent to another.
         """
         self.pid = pid
         try:
-            self._socket = sockets.connect(control_dir / str(pid), socket.SOCK_SEQPACKET, timeout=seconds)
+            self._socket = sockets.connect_found(control_dir / str(pid), socket.SOCK_SEQPACKET, timeout=seconds)
         except OSError as error:
             raise StepFailed(
                 step="connect", process=pid, reason=f"its control socket does not answer: {error.strerror or error}"
             ) from error
+        found = sockets.peer_pid(self._socket)
+        if is_it is not None and not is_it(found):
+            self._socket.close()
+            who = f"process {found} ({tree.name(found)}) of the host" if found else "a process of another namespace"
+            raise StepFailed(
+                step="connect",
+                process=pid,
+                reason=f"another process listens at its control socket: {who}",
+                hint="end that one, or remove the socket that it made",
+                details={"resource": "control-socket", "listener": found},
+            )
 
     def hello(self) -> Hello:
         body, _fds = self._call(Op.HELLO)

@@ -6,6 +6,7 @@ Only the keeper may open control sockets: a connection that is open while CRIU d
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,8 @@ from torpor.keeper import jobs
 from torpor.keeper.control import ControlClient, Level, sockets_in
 from torpor.keeper.host import Host
 from torpor.keeper.messages import ProfileParams
-from torpor.records import LIVE_STATES, JobState
+from torpor.process import tree
+from torpor.records import LIVE_STATES, JobRecord, JobState
 
 _PATIENCE_SECONDS = 5.0
 """How long a process may take to hear that its counting has ended."""
@@ -46,13 +48,19 @@ def look(host: Host, params: ProfileParams) -> dict[str, Any]:
         asked = verb is None and state is JobState.RUNNING
         for pid in sockets_in(folder) if asked else ():
             try:
-                with ControlClient(folder, pid, params.patience) as control:
+                with ControlClient(folder, pid, params.patience, is_it=partial(_is_of, record, pid)) as control:
                     counted = control.profile(Level(params.level), params.lease, params.owner)
                 processes.append(msgspec.to_builtins(counted))
             except TorporError as error:
                 if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):  # it has just ended
                     silent[str(pid)] = error.message
     return {"state": str(state), "busy": verb, "processes": processes, "silent": silent}
+
+
+def _is_of(record: JobRecord, pid: int, host_pid: int) -> bool:
+    """Whether a process of the host is the one that the job knows as `pid`."""
+    assert record.supervisor_pid is not None
+    return tree.is_inside(record.supervisor_pid, pid, host_pid)
 
 
 def end_missed(host: Host) -> None:

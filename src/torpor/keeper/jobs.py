@@ -11,7 +11,7 @@ from torpor.driver import ProcessState
 from torpor.driver.devices import Driver
 from torpor.errors import NoRights, Refused, StepFailed, TorporError, WrongState
 from torpor.image.manifest import DeviceFacts, ProcessEntry
-from torpor.keeper import elf
+from torpor.keeper import elf, past_us
 from torpor.keeper.control import BlockCounts, ControlClient, DeviceId, Hello, sockets_in
 from torpor.keeper.host import Host
 from torpor.keeper.rollback import each
@@ -35,6 +35,9 @@ class JobProcess:
     host_pid: int
     command: str
     uses_gpu: bool
+
+    def is_it(self, host_pid: int) -> bool:
+        return host_pid == self.host_pid
 
     def memory(self) -> int:
         """Bytes of memory that is its own or shared, not those of mapped files: roughly what CRIU will write."""
@@ -294,7 +297,7 @@ def _with_sockets(job: OpenJob) -> list[JobProcess]:
 
 
 def _greet(job: OpenJob, process: JobProcess) -> CudaProcess:
-    with ControlClient(job.control_dir, process.pid) as control:
+    with ControlClient(job.control_dir, process.pid, is_it=process.is_it) as control:
         hello = control.hello()
     if hello.pid != process.pid:
         raise TorporError(f"the socket of process {process.pid} belongs to process {hello.pid}")
@@ -344,8 +347,7 @@ def _check_holders(host: Host, job: OpenJob) -> None:
             raise Refused(
                 f"process {process.pid} ({process.command}) uses the driver without Torpor's library: "
                 "it is not fully intercepted",
-                hint="let it start with the LD_PRELOAD that its parent has; programs with more rights than their "
-                "caller, statically linked ones, and such as open the driver by dlmopen, cannot",
+                hint=past_us.why(process.host_pid, _own_library(job)),
                 details={"process": process.pid, "resource": "not-intercepted"},
             )
         if process.uses_gpu:
@@ -356,10 +358,15 @@ def _check_holders(host: Host, job: OpenJob) -> None:
             )
 
 
+def _own_library(job: OpenJob) -> Path:
+    """As the job sees it."""
+    return (paths.JOB_DIR_IN_JOB if job.record.namespaces else job.folder) / "native" / "libcuda.so.1"
+
+
 def _goes_past_us(host: Host, job: OpenJob, process: JobProcess) -> bool:
     if not job.record.interposed:
         return False
-    own = str((paths.JOB_DIR_IN_JOB if job.record.namespaces else job.folder) / "native" / "libcuda.so.1")
+    own = str(_own_library(job))
     mapped = elf.mapped_files(process.host_pid, "libcuda.so")
     if not mapped or mapped == [own]:
         return False

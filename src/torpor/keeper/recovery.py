@@ -110,7 +110,7 @@ def _runs(host: Host, record: JobRecord) -> bool:
         if any(host.checkpointing.state(one.host_pid) is not ProcessState.RUNNING for one in processes):
             return False
         for process in processes:
-            with ControlClient(job.control_dir, process.pid) as control:
+            with ControlClient(job.control_dir, process.pid, is_it=process.is_it) as control:
                 if control.hello().state != "running":
                     return False
     except TorporError:

@@ -243,12 +243,14 @@ def _move_aside(name: str, undo: Rollback) -> Path:
 def _furnish(image: Path, record: JobRecord) -> None:
     folder = paths.job_dir(record.name)
     native = paths.job_native(record.name)
-    if (image / "native").is_dir():  # a job without our library has none
+    if (image / "native").is_dir():
         shutil.copytree(image / "native", native)
     for library in native.rglob("*.so*"):
         library.chmod(0o755)  # as at the job's start; CRIU compares, and an image may have been copied about
-    paths.control_dir(record.name).mkdir(mode=0o700)
     shutil.copyfile(image / "log", folder / "log")
+    (folder / "log").chmod(0o600)
+    native.mkdir(exist_ok=True)  # a job without our library has none
+    paths.let_in(record.name)
 
 
 def _changed(moved: dict[str, str]) -> dict[str, str] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +35,24 @@ def connect(path: Path, kind: socket.SocketKind, timeout: float | None = None) -
     return channel
 
 
+def connect_found(path: Path, kind: socket.SocketKind, timeout: float | None = None) -> socket.socket:
+    """As `connect`, in a folder where others may put things: what leads elsewhere is not followed."""
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "it is no socket", str(path))
+        channel = socket.socket(socket.AF_UNIX, kind)
+        try:
+            channel.settimeout(timeout)
+            channel.connect(f"/proc/self/fd/{found}")
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+    finally:
+        os.close(found)
+
+
 def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
     """A listening socket at `path`, for this user only, in place of whatever is there."""
     path.unlink(missing_ok=True)
@@ -53,6 +73,15 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
 
 def peer_uid(channel: socket.socket) -> int:
     """The user id of the process that made the connection (`SO_PEERCRED`)."""
+    return _peer(channel)[1]
+
+
+def peer_pid(channel: socket.socket) -> int:
+    """The process that listens where the connection leads, or that made it; 0 when it has no number here."""
+    return _peer(channel)[0]
+
+
+def _peer(channel: socket.socket) -> tuple[int, int]:
     size = struct.calcsize("3i")
-    _pid, uid, _gid = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return int(uid)
+    pid, uid, _gid = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid

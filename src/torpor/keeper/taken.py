@@ -190,7 +190,7 @@ class Taken:
             part.hang_up()
 
     def _connect(self, part: TakenProcess) -> ControlClient:
-        return ControlClient(self.job.control_dir, part.pid)
+        return ControlClient(self.job.control_dir, part.pid, is_it=part.process.is_it)
 
 
 def has_ended(pid: int) -> bool:

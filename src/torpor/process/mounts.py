@@ -72,8 +72,16 @@ def furnish(job_dir: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _mount(libc, "proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     os.makedirs(JOB_DIR_INSIDE, exist_ok=True)
+    _let_pass(os.path.dirname(JOB_DIR_INSIDE))  # noqa: PTH120
     _mount(libc, job_dir, JOB_DIR_INSIDE, None, _MS_BIND)
     _mount_pinned(libc)
+
+
+def _let_pass(folder: str) -> None:
+    """Through `folder` every process of the job has to come, whoever it has become; the umask here is for secrets."""
+    mode = os.stat(folder).st_mode  # noqa: PTH116
+    if mode & 0o111 != 0o111:
+        os.chmod(folder, mode & 0o7777 | 0o111)  # noqa: PTH101
 
 
 def _mount_pinned(libc: ctypes.CDLL) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 GPU_DEVICE = "/dev/nvidia"
 _SUPERVISOR_INSIDE = 1
+_LOOKS = 5
+"""At a process's ancestors, of which one may end during a look: then another becomes its parent."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,22 @@ def host_pid(supervisor: int, inner: int) -> int | None:
         if _inner(child) == inner and _field(child, "State") not in (None, "Z", "X"):
             return child
     return None
+
+
+def is_inside(supervisor: int, inner: int, pid: int) -> bool:
+    """Whether the process `pid` of the host is a descendant of the supervisor that the job knows as `inner`.
+
+    It takes no rights over either.
+    """
+    for _look in range(_LOOKS):
+        above: int | None = pid if _inner(pid) == inner else 0
+        while above is not None and above > 1:
+            if above == supervisor:
+                return True
+            above = int(parent) if (parent := _field(above, "PPid")) else None
+        if above is not None:
+            return False
+    return False
 
 
 def frozen_by(pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> Path | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
+import stat
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +21,9 @@ from torpor.keeper.client import KeeperClient, ensure_started
 from torpor.keeper.control import Counted, Level
 from torpor.profiling.recording import Recording
 from torpor.records import LIVE_STATES, JobState
+
+_LONGEST_WORD = 1 << 20
+"""Bytes of a process's last word, which is a packet of the control protocol, that are read at most."""
 
 LEASE_SECONDS = 15.0
 """How long a job goes on counting when nobody looks any more: if we are killed, that is when it ends."""
@@ -170,9 +176,17 @@ class Sampler:
 
     def _hear(self, path: Path) -> None:
         try:
-            word = msgspec.json.decode(path.read_bytes(), type=Counted)
+            word = msgspec.json.decode(_read_plain(path), type=Counted)
             path.unlink()
         except (OSError, msgspec.DecodeError) as error:
             self.recording.notes.append(f"{path.name} cannot be read: {error}")
             return
         self.recording.hear(word)
+
+
+def _read_plain(path: Path) -> bytes:
+    """A file of a folder in which any process of the job may put things: a plain one, and not beyond all measure."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no file")
+        return file.read(_LONGEST_WORD)
