@@ -34,7 +34,8 @@ class Comparison {
     }
     state_ = State::deferring;
     const std::uint64_t deferred = (before_ + pace) / 2;
-    const bool slower = straight_ != 0 && straight_ + straight_ / 16 < deferred;  // less is within the error
+    // A rest where both are the same costs nothing.
+    const bool slower = straight_ != 0 && straight_ + straight_ / 64 < deferred;
     gap_ = slower ? kFirst : std::min(gap_ * 2, kMost);
     left_ = gap_;
     losses_ = slower ? losses_ + 1 : 0;
