@@ -233,10 +233,31 @@ def wrappers_cpp() -> str:
         else:
             body = _wrapped(function, door)
         params = declared(function) if door.kind != "refuse" else _unnamed(function)
+        if _may_be_left_out(function, door):
+            parts.append(_change(function))
         head = f"CUresult torpor_body_{function.name}({params})"
         parts.append(f"\n// {door.kind}: {door.reason}\n{head} {{\n{body}\n}}\n")
     parts.append('\n}  // extern "C"\n')
     return "".join(parts)
+
+
+def _changes(function: Function) -> str:
+    """The notes that a call of the function changes answers, as a statement; empty where it changes none."""
+    groups = ", ".join(f"Group::{group}" for group in changes_of(function.name))
+    return f"  torpor::vm::changed<{groups}>();\n" if groups else ""
+
+
+def _may_be_left_out(function: Function, door: Door) -> bool:
+    """Whether the body decides if there is a call that changes answers at all."""
+    return function.name in DEFERRED and door.gated and bool(changes_of(function.name))
+
+
+def _change(function: Function) -> str:
+    changed = _changes(function)
+    return (
+        f"\nCUresult torpor_change_{function.name}({declared(function)}) {{\n"
+        f"{changed}  const CUresult result = {_call(function)};\n{changed}  return result;\n}}\n"
+    )
 
 
 def _wrapped(function: Function, door: Door) -> str:
@@ -245,17 +266,17 @@ def _wrapped(function: Function, door: Door) -> str:
     presence = "Waiting waiting" if waits else "Scope inside"
     inside = door.gated or door.kind in ("gate", "wait")
     lines = [f'  const {presence}("{function.name}");\n'] if inside else []
-    real = f"noticed({_call(function)})"
+    left_out = _may_be_left_out(function, door)
+    real = f"noticed(torpor_change_{function.name}({passed(function)}))" if left_out else f"noticed({_call(function)})"
     call = f"noticed(torpor_hook_{function.name}({passed(function)}))" if door.kind in HAND_WRITTEN else real
     lines.append(_settle(function.name))
     if function.name in DEFERRED and door.gated:  # the common case without a detour
         call = f"torpor::vm::is_off() ? {real}\n      : {call}"
-    groups = ", ".join(f"Group::{group}" for group in changes_of(function.name))
     if door.kind == "wait":
         return _then_after_wait(lines, call)
-    if not groups:
+    changed = "" if left_out else _changes(function)
+    if not changed:
         return "".join(lines) + f"  return {call};"
-    changed = f"  torpor::vm::changed<{groups}>();\n"
     return "".join(lines) + f"{changed}  const CUresult result = {call};\n{changed}  return result;"
 
 
@@ -345,8 +366,15 @@ def hooks_h() -> str:
         for _, function, door in ours()
         if door.kind in HAND_WRITTEN
     )
+    changes = "".join(
+        f"CUresult torpor_change_{function.name}({declared(function)});\n"
+        for _, function, door in ours()
+        if _may_be_left_out(function, door)
+    )
     return (
         f'{BANNER}#pragma once\n\n#include "../../abi/cuda_driver.h"\n\n'
         "// Bodies written by hand (api/hooks.py). A body calls the real driver through torpor::real, throws nothing.\n"
-        f'extern "C" {{\n{lines}}}\n'
+        f'extern "C" {{\n{lines}}}\n\n'
+        "// The real driver, with the notes that answers change: for bodies that may leave such a call out.\n"
+        f'extern "C" {{\n{changes}}}\n'
     )

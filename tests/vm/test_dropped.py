@@ -203,6 +203,32 @@ def test_a_cache_configuration_is_set_once(events: Events) -> None:
     assert events.since("settings") == 4
 
 
+def test_what_is_left_out_changes_no_answer(events: Events) -> None:
+    program, carve_out, registers = events.program, 9, 4
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    function = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    program.ok("cuFuncSetCacheConfig", function, 1)
+    told = program.number("cuFuncGetAttribute", out(4), registers, function)
+    answered = events.counts()["answered"]
+    for _ in range(64):
+        program.ok("cuFuncSetCacheConfig", function, 1)
+        assert program.number("cuFuncGetAttribute", out(4), registers, function) == told
+    assert events.since("settings") == 64
+    assert events.counts()["answered"] - answered == 64
+    program.call("cuFuncSetAttribute", function, carve_out, 50)  # may have changed it
+    program.ok("cuFuncSetCacheConfig", function, 1)
+    assert events.since("settings") == 64
+    program.ok("cuFuncSetCacheConfig", function, 1)
+    program.ok("cuFuncSetCacheConfig", function, 2)
+    program.ok("cuFuncSetCacheConfig", function, 1)
+    assert events.since("settings") == 65
+    program.ok("cuModuleUnload", module)
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    again = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    program.ok("cuFuncSetCacheConfig", again, 1)  # another function, even at the same address
+    assert events.since("settings") == 65
+
+
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n"
 
 

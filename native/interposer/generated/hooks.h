@@ -169,3 +169,12 @@ CUresult torpor_hook_cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAttrID 
 CUresult torpor_hook_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags);
 CUresult torpor_hook_cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags);
 }
+
+// The real driver, with the notes that answers change: for bodies that may leave such a call out.
+extern "C" {
+CUresult torpor_change_cuCtxSetCacheConfig(CUfunc_cache config);
+CUresult torpor_change_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
+CUresult torpor_change_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);
+CUresult torpor_change_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev);
+CUresult torpor_change_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev);
+}

@@ -264,14 +264,18 @@ CUresult torpor_body_cuCtxResetPersistingL2Cache() {
   return result;
 }
 
+CUresult torpor_change_cuCtxSetCacheConfig(CUfunc_cache config) {
+  torpor::vm::changed<Group::limit>();
+  const CUresult result = torpor::real::cuCtxSetCacheConfig(config);
+  torpor::vm::changed<Group::limit>();
+  return result;
+}
+
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuCtxSetCacheConfig(CUfunc_cache config) {
   const Scope inside("cuCtxSetCacheConfig");
-  torpor::vm::changed<Group::limit>();
-  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuCtxSetCacheConfig(config))
+  return torpor::vm::is_off() ? noticed(torpor_change_cuCtxSetCacheConfig(config))
       : noticed(torpor_hook_cuCtxSetCacheConfig(config));
-  torpor::vm::changed<Group::limit>();
-  return result;
 }
 
 // note: changes which context is current in this thread
@@ -655,14 +659,18 @@ CUresult torpor_body_cuFuncLoad(CUfunction function) {
   return noticed(torpor::real::cuFuncLoad(function));
 }
 
+CUresult torpor_change_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  torpor::vm::changed<Group::function>();
+  const CUresult result = torpor::real::cuFuncSetAttribute(hfunc, attrib, value);
+  torpor::vm::changed<Group::function>();
+  return result;
+}
+
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   const Scope inside("cuFuncSetAttribute");
-  torpor::vm::changed<Group::function>();
-  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuFuncSetAttribute(hfunc, attrib, value))
+  return torpor::vm::is_off() ? noticed(torpor_change_cuFuncSetAttribute(hfunc, attrib, value))
       : noticed(torpor_hook_cuFuncSetAttribute(hfunc, attrib, value));
-  torpor::vm::changed<Group::function>();
-  return result;
 }
 
 // gate: changes what work means that is submitted later, and must not change earlier work
@@ -675,14 +683,18 @@ CUresult torpor_body_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) 
   return result;
 }
 
+CUresult torpor_change_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+  torpor::vm::changed<Group::function>();
+  const CUresult result = torpor::real::cuFuncSetCacheConfig(hfunc, config);
+  torpor::vm::changed<Group::function>();
+  return result;
+}
+
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   const Scope inside("cuFuncSetCacheConfig");
-  torpor::vm::changed<Group::function>();
-  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuFuncSetCacheConfig(hfunc, config))
+  return torpor::vm::is_off() ? noticed(torpor_change_cuFuncSetCacheConfig(hfunc, config))
       : noticed(torpor_hook_cuFuncSetCacheConfig(hfunc, config));
-  torpor::vm::changed<Group::function>();
-  return result;
 }
 
 // hook: graphs of merged launches are made anew
@@ -1240,12 +1252,23 @@ CUresult torpor_body_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   return noticed(torpor::real::cuKernelGetFunction(pFunc, kernel));
 }
 
+CUresult torpor_change_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  torpor::vm::changed<Group::function>();
+  const CUresult result = torpor::real::cuKernelSetAttribute(attrib, val, kernel, dev);
+  torpor::vm::changed<Group::function>();
+  return result;
+}
+
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   const Scope inside("cuKernelSetAttribute");
-  torpor::vm::changed<Group::function>();
-  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuKernelSetAttribute(attrib, val, kernel, dev))
+  return torpor::vm::is_off() ? noticed(torpor_change_cuKernelSetAttribute(attrib, val, kernel, dev))
       : noticed(torpor_hook_cuKernelSetAttribute(attrib, val, kernel, dev));
+}
+
+CUresult torpor_change_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  torpor::vm::changed<Group::function>();
+  const CUresult result = torpor::real::cuKernelSetCacheConfig(kernel, config, dev);
   torpor::vm::changed<Group::function>();
   return result;
 }
@@ -1253,11 +1276,8 @@ CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, 
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   const Scope inside("cuKernelSetCacheConfig");
-  torpor::vm::changed<Group::function>();
-  const CUresult result = torpor::vm::is_off() ? noticed(torpor::real::cuKernelSetCacheConfig(kernel, config, dev))
+  return torpor::vm::is_off() ? noticed(torpor_change_cuKernelSetCacheConfig(kernel, config, dev))
       : noticed(torpor_hook_cuKernelSetCacheConfig(kernel, config, dev));
-  torpor::vm::changed<Group::function>();
-  return result;
 }
 
 // gate: submits work to a GPU

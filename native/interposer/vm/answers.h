@@ -108,6 +108,24 @@ inline answers::Entry* places_of(answers::Entry* table, std::uint64_t symbol, st
   return &table[hash >> 58 << 1];
 }
 
+template <std::size_t kWords>
+bool is_here(const answers::Entry& entry, std::uint64_t stamp, std::uint64_t symbol,
+             const std::array<std::uint64_t, kWords>& asked) {
+  if (entry.stamp != stamp || entry.symbol != symbol) return false;
+  for (std::size_t i = 0; i < kWords; ++i) {
+    if (entry.asked[i] != asked[i]) return false;
+  }
+  return true;
+}
+
+template <std::size_t kWords>
+void put(answers::Entry* places, std::uint64_t stamp, std::uint64_t symbol, const std::array<std::uint64_t, kWords>& asked,
+         const std::array<std::uint64_t, 2>& told) {
+  places[1] = places[0];
+  places[0] = {stamp, symbol, {}, told};
+  for (std::size_t i = 0; i < kWords; ++i) places[0].asked[i] = asked[i];
+}
+
 template <Symbol kSymbol, Group... kOf, std::size_t kWords, typename Real, typename... Results>
 CUresult answer(const std::array<std::uint64_t, kWords>& asked, Real real, Results*... results) {
   static_assert(kWords <= 4 && sizeof...(Results) <= 2 && ((sizeof(Results) <= 8) && ...));
@@ -117,15 +135,8 @@ CUresult answer(const std::array<std::uint64_t, kWords>& asked, Real real, Resul
   const std::uint64_t now = stamp<kOf...>();
   constexpr auto symbol = static_cast<std::uint64_t>(kSymbol);
   answers::Entry* const places = places_of(table, symbol, asked);
-  const auto is_here = [&](const answers::Entry& entry) {
-    if (entry.stamp != now || entry.symbol != symbol) return false;
-    for (std::size_t i = 0; i < kWords; ++i) {
-      if (entry.asked[i] != asked[i]) return false;
-    }
-    return true;
-  };
-  const answers::Entry& entry = is_here(places[0]) ? places[0] : places[1];
-  const bool known = &entry == &places[0] || is_here(entry);
+  const answers::Entry& entry = is_here(places[0], now, symbol, asked) ? places[0] : places[1];
+  const bool known = &entry == &places[0] || is_here(entry, now, symbol, asked);
   if (known && answers::state.load(std::memory_order_relaxed) == answers::State::on) [[likely]] {
     std::size_t i = 0;
     (std::memcpy(results, &entry.told[i++], sizeof *results), ...);
@@ -137,12 +148,30 @@ CUresult answer(const std::array<std::uint64_t, kWords>& asked, Real real, Resul
   std::size_t i = 0;
   if (result == CUDA_SUCCESS) (std::memcpy(&told[i++], results, sizeof *results), ...);
   if (known) answers::compare(kSymbol, result == CUDA_SUCCESS && told == entry.told);
-  if (result == CUDA_SUCCESS && !known) {
-    places[1] = places[0];
-    places[0] = {now, symbol, {}, told};
-    for (std::size_t i = 0; i < kWords; ++i) places[0].asked[i] = asked[i];
-  }
+  if (result == CUDA_SUCCESS && !known) put(places, now, symbol, asked, told);
   return result;
+}
+
+// Whether the calling thread has kept() that a call of the symbol with these words was left out, and nothing of what that
+// depends on has changed since. Always false where nothing is answered.
+template <Symbol kSymbol, Group... kOf, std::size_t kWords>
+bool keeps(const std::array<std::uint64_t, kWords>& asked) {
+  constexpr auto symbol = static_cast<std::uint64_t>(kSymbol);
+  answers::Entry* const table = answers::thread.entries;
+  if (table == nullptr || answers::state.load(std::memory_order_relaxed) != answers::State::on) return false;
+  const std::uint64_t now = stamp<kOf...>();
+  const answers::Entry* const places = places_of(table, symbol, asked);
+  return is_here(places[0], now, symbol, asked) || is_here(places[1], now, symbol, asked);
+}
+
+// `at`: the stamp<kOf...>() from before that was found out.
+template <Symbol kSymbol, std::size_t kWords>
+void keep(std::uint64_t at, const std::array<std::uint64_t, kWords>& asked) {
+  constexpr auto symbol = static_cast<std::uint64_t>(kSymbol);
+  if (!answering()) return;
+  answers::Entry* table = answers::thread.entries;
+  if (table == nullptr && (table = answers::make_entries()) == nullptr) return;
+  put(places_of(table, symbol, asked), at, symbol, asked, {});
 }
 
 // Sets what the question `kAsks` asks for without arguments, in the calling thread: no call where the answer would be `value`

@@ -5,6 +5,7 @@
 
 #include "../generated/hooks.h"
 #include "../hooks/residual_key.h"
+#include "answers.h"
 #include "defer.h"
 #include "forget.h"
 #include "pinned.h"
@@ -61,12 +62,24 @@ bool is_set(const Setting& setting, int value) {
   return found != known().values.end() && found->second == value;
 }
 
+// `straight` notes that answers change, which they do not where the call is left out.
 template <typename Straight>
 CUresult set(const Setting& setting, int value, Straight straight) noexcept {
   if (!in_use()) return go_straight(straight);
+  const auto& [handle, device, attribute] = setting;
+  const auto asked = asked_with(handle, static_cast<std::uint64_t>(device), static_cast<std::uint64_t>(attribute),
+                                static_cast<std::uint64_t>(value));
+  // The same again, in the same thread: whatever may set it otherwise, or end the function, changes what this depends on.
+  constexpr auto kAsked = Symbol::cuFuncSetAttribute;
+  if (keeps<kAsked, Group::context, Group::function, Group::limit>(asked)) {
+    count_dropped(Drop::setting);
+    return CUDA_SUCCESS;
+  }
   return arena::guarded([&] {
     const std::lock_guard hold(known().setting);
+    const std::uint64_t now = stamp<Group::context, Group::function, Group::limit>();
     if (is_set(setting, value)) {
+      keep<kAsked>(now, asked);
       count_dropped(Drop::setting);
       return CUDA_SUCCESS;
     }
@@ -106,26 +119,26 @@ namespace real = torpor::real;
 
 extern "C" CUresult torpor_hook_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   const vm::Setting setting{reinterpret_cast<std::uint64_t>(hfunc), vm::kInContext, static_cast<int>(attrib)};
-  return vm::set(setting, value, [&] { return real::cuFuncSetAttribute(hfunc, attrib, value); });
+  return vm::set(setting, value, [&] { return torpor_change_cuFuncSetAttribute(hfunc, attrib, value); });
 }
 
 extern "C" CUresult torpor_hook_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   const vm::Setting setting{reinterpret_cast<std::uint64_t>(kernel), dev, static_cast<int>(attrib)};
-  return vm::set(setting, val, [&] { return real::cuKernelSetAttribute(attrib, val, kernel, dev); });
+  return vm::set(setting, val, [&] { return torpor_change_cuKernelSetAttribute(attrib, val, kernel, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   const vm::Setting setting{reinterpret_cast<std::uint64_t>(hfunc), vm::kInContext, vm::kCacheConfig};
-  return vm::set(setting, config, [&] { return real::cuFuncSetCacheConfig(hfunc, config); });
+  return vm::set(setting, config, [&] { return torpor_change_cuFuncSetCacheConfig(hfunc, config); });
 }
 
 extern "C" CUresult torpor_hook_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   const vm::Setting setting{reinterpret_cast<std::uint64_t>(kernel), dev, vm::kCacheConfig};
-  return vm::set(setting, config, [&] { return real::cuKernelSetCacheConfig(kernel, config, dev); });
+  return vm::set(setting, config, [&] { return torpor_change_cuKernelSetCacheConfig(kernel, config, dev); });
 }
 
 extern "C" CUresult torpor_hook_cuCtxSetCacheConfig(CUfunc_cache config) {
-  const auto straight = [&] { return real::cuCtxSetCacheConfig(config); };
+  const auto straight = [&] { return torpor_change_cuCtxSetCacheConfig(config); };
   CUcontext context = nullptr;
   if (real::cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return vm::go_straight(straight);
   return vm::set({reinterpret_cast<std::uint64_t>(context), vm::kInContext, vm::kContextCacheConfig}, config, straight);
