@@ -97,6 +97,25 @@ def test_one_that_may_not_be_looked_at_is_told(family: subprocess.Popen[str]) ->
     assert done.stdout == f"True process {family.pid} (sh) None\n", done
 
 
+def test_one_is_told_from_others_of_its_pid() -> None:
+    """By its ancestors and the number it has in the innermost of its PID namespaces."""
+    script = "sleep 1000 & echo $!; wait"
+    command = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as supervisor:
+        try:
+            assert supervisor.stdout is not None
+            inner = int(supervisor.stdout.readline())
+            found = tree.below(0, supervisor.pid).processes
+            sleeper = eventually(lambda: next((one for one in found if one.inner == inner), None))
+            assert tree.is_inside(supervisor.pid, inner, sleeper.pid)
+            assert not tree.is_inside(supervisor.pid, inner + 1, sleeper.pid)
+            assert not tree.is_inside(supervisor.pid, os.getpid(), os.getpid())
+            assert not tree.is_inside(sleeper.pid, inner, supervisor.pid)
+            assert not tree.is_inside(supervisor.pid, inner, 0)
+        finally:
+            supervisor.kill()
+
+
 def test_a_root_that_is_gone() -> None:
     with subprocess.Popen(["true"]) as ended:
         eventually(lambda: Path(f"/proc/{ended.pid}/stat").read_text().split()[2] == "Z")
