@@ -1,11 +1,13 @@
-"""Training and generation of a known length: `measured.py train|generate REPEATS [--trace FILE]`.
+"""Training and generation of a known length: `measured.py train|generate REPEATS [--trace FILE] [--count LIB FILE]`.
 
-With `--trace` the repeats, and not what leads up to them, are recorded by torch.profiler into FILE.
+With `--trace` the repeats, and not what leads up to them, are recorded by torch.profiler into FILE. With `--count` all
+driver calls of the whole run are counted by counted.c, built as LIB, into FILE.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -46,7 +48,11 @@ def main() -> None:
     arguments.add_argument("kind", choices=("train", "generate"))
     arguments.add_argument("repeats", type=int)
     arguments.add_argument("--trace")
+    arguments.add_argument("--count", nargs=2, metavar=("LIB", "FILE"))
     options = arguments.parse_args()
+    counter = ctypes.CDLL(options.count[0]) if options.count else None
+    if counter and (status := counter.count_begin(f"libcupti.so.{torch.version.cuda.split('.')[0]}".encode())):
+        raise SystemExit(f"CUPTI answers {status}")
     step = training() if options.kind == "train" else generation()
     for _ in range(3):
         step()
@@ -58,6 +64,8 @@ def main() -> None:
         torch.cuda.synchronize()
     if options.trace:
         recorder.export_chrome_trace(options.trace)
+    if counter and counter.count_write(options.count[1].encode()):
+        raise SystemExit(f"cannot write {options.count[1]}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `torpor profile` says of training and generation, against torch.profiler (CUPTI) in a run of its own.
+"""What `torpor profile` says of training and generation, against torch.profiler and CUPTI in runs of their own.
 
 A run of N repeats is taken from one of 3 N: what is left is 2 N repeats without start and warm-up.
 """
@@ -24,6 +24,7 @@ class Figures(NamedTuple):
 
     launches: float
     gpu_seconds: float
+    calls: dict[str, float]
 
 
 def run(*command: str) -> str:
@@ -46,7 +47,32 @@ def by_torpor(kind: str) -> Figures:
     return Figures(
         (long["launches"]["kernels"]["calls"] - short["launches"]["kernels"]["calls"]) / (2 * count),
         (long["gpu"]["seconds"] - short["gpu"]["seconds"]) / (2 * count),
+        per_repeat(by_name(short), by_name(long), count),
     )
+
+
+def by_name(profile: dict[str, Any]) -> dict[str, int]:
+    return {one["name"]: one["calls"] for one in profile["calls"]["by_name"]}
+
+
+def per_repeat(short: dict[str, int], long: dict[str, int], count: int) -> dict[str, float]:
+    """Calls by name in one repeat, of runs of `count` and of three times as many."""
+    return {name: (calls - short.get(name, 0)) / (2 * count) for name, calls in long.items()}
+
+
+@cache
+def by_cupti(kind: str, folder: Path) -> dict[str, float]:
+    """Driver calls by name in one repeat, as the driver tells CUPTI of them."""
+    library, count = folder / "counted.so", max(REPEATS[kind] // 5, 3)
+    source = PROGRAM.with_name("counted.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+    found = []
+    for repeats in (count, 3 * count):
+        file = folder / f"{kind}-{repeats}.txt"
+        run(str(PROGRAM), kind, str(repeats), "--count", str(library), str(file))
+        lines = (line.split() for line in file.read_text().splitlines())
+        found.append({name: int(calls) for name, calls in lines})
+    return per_repeat(*found, count)
 
 
 @cache
@@ -63,7 +89,7 @@ def by_torch(kind: str, folder: Path) -> Figures:
     for begun, ended, _kind in sorted(events):
         busy += max(0.0, ended - max(begun, until))
         until = max(until, ended)
-    return Figures(sum(cat == "kernel" for *_, cat in events) / count, busy / 1e6 / count)
+    return Figures(sum(cat == "kernel" for *_, cat in events) / count, busy / 1e6 / count, {})
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +107,14 @@ def test_launches_agree(kind: str, traces: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_gpu_time_agrees(kind: str, traces: Path) -> None:
     assert by_torpor(kind).gpu_seconds == pytest.approx(by_torch(kind, traces).gpu_seconds, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", REPEATS)
+@pytest.mark.timeout(1800)
+def test_every_call_is_counted(kind: str, traces: Path) -> None:
+    """By name, all that a repeat makes once or more."""
+    ours, theirs = by_torpor(kind).calls, by_cupti(kind, traces)
+    often = {name for name, calls in (*ours.items(), *theirs.items()) if calls >= 1}
+    assert {name: ours.get(name, 0) for name in often} == pytest.approx(
+        {name: theirs.get(name, 0) for name in often}, rel=TOLERANCE
+    )
