@@ -17,7 +17,7 @@ from torpor.job_handle import Job, Outcome, adopted
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
 from torpor.process.terminal import Terminal
-from torpor.records import Backend, Vm
+from torpor.records import DEFAULT_VM, Backend, Vm
 from torpor.writeback import Target
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ def run(
     detach: bool = True,
     arena: bool = True,
     managed: Literal["driver", "host"] = "driver",
-    vm: Vm = "off",
+    vm: Vm | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     terminal: Terminal | None = None,
@@ -92,14 +92,17 @@ def run(
     (`cuMemAllocManaged`) of the `driver` cannot be saved; with `managed="host"` it is pinned host memory, which can.
     With `vm="answers"` the job answers questions itself that the driver has answered before; with `vm="defer"` another
     thread hands work to the driver as well, where that pays (docs/design/deferral.md); with `vm="full"` launches that
-    repeat are handed in as graphs (docs/design/merging.md).
+    repeat are handed in as graphs (docs/design/merging.md); with `vm="off"` nothing of this is done. By default
+    `TORPOR_VM` of the program's environment says, else `records.DEFAULT_VM`.
 
     Raises CannotExec (a NotFound with a shell's `exit_code`) when the program cannot be started, UsageError for what
     makes no sense (a bad name, GPU or choice), DriverMissing when a GPU is asked for that is not there.
     """
-    for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, get_args(Vm))):
+    for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, (*get_args(Vm), None))):
         if chosen not in choices:
-            raise UsageError(f"{option} cannot be {chosen!r}", hint=f"choose one of {', '.join(choices)}")
+            raise UsageError(f"{option} cannot be {chosen!r}", hint=f"choose one of {', '.join(filter(None, choices))}")
+    if vm is None and "TORPOR_VM" not in {**os.environ, **(env or {})}:
+        vm = DEFAULT_VM
     record = launch.start(
         argv,
         name=name,
@@ -109,7 +112,7 @@ def run(
         env={
             **(env or {}),
             **({"TORPOR_MANAGED": "host"} if managed == "host" else {}),
-            **({"TORPOR_VM": vm} if vm != "off" else {}),
+            **({"TORPOR_VM": vm} if vm else {}),
         },
         cwd=os.path.abspath(cwd) if cwd is not None else os.getcwd(),
         terminal=terminal,

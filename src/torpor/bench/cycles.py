@@ -16,7 +16,7 @@ import msgspec
 
 from torpor import api
 from torpor.errors import TorporError
-from torpor.records import LIVE_STATES, Vm
+from torpor.records import DEFAULT_VM, LIVE_STATES, Vm
 
 START_SECONDS = 300.0
 """How long a job may take until its first steps."""
@@ -77,7 +77,7 @@ def longest_gap(times: Sequence[int], since: int) -> float:
     return max(gaps, default=0) / 1e9
 
 
-def live(command: Sequence[str], *, arena: bool, stall: bool = False, vm: Vm = "off") -> Cycle:
+def live(command: Sequence[str], *, arena: bool, stall: bool = False, vm: Vm = DEFAULT_VM) -> Cycle:
     """Start, checkpoint (kills), restore, one more step, end. With `stall` first a checkpoint that leaves it running,
     for which the command's lines must tell nanoseconds. Nothing is left of it, however it ends."""
     leftovers: list[api.Image | api.Job] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torpor import paths
-from torpor.records import Backend, Vm
+from torpor.records import DEFAULT_VM, Backend, Vm
 
 NATIVE, TORPOR, CONTROL, DRIVER = "native", "torpor", "control", "driver + CRIU"
 
@@ -28,7 +28,7 @@ class Settings:
 
     backend: Backend
     quick: bool = False
-    vm: Vm = "off"
+    vm: Vm = DEFAULT_VM
     groups: int = 7
     rounds: int = 8
     batch: float = 0.05

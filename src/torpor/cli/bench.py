@@ -13,7 +13,7 @@ import msgspec
 from torpor.cli import output
 from torpor.cli.options import Whole
 from torpor.errors import UsageError
-from torpor.records import Vm
+from torpor.records import DEFAULT_VM, Vm
 
 if TYPE_CHECKING:
     from torpor.bench.comparison import Row
@@ -74,7 +74,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option(
     "--vm",
     type=click.Choice(get_args(Vm)),
-    default="off",
+    default=DEFAULT_VM,
     show_default=True,
     help="As in `torpor run`.",
 )

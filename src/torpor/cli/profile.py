@@ -46,7 +46,7 @@ class _WithCommand(click.Command):
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the timeline as PNG (matplotlib).")
 @click.option("--name", help="The job's name, for a command; one is made up otherwise.")
 @click.option("--gpu", metavar="I,…|sim", help="GPUs to use, for a command, or sim for the software GPU.")
-@click.option("--vm", type=click.Choice(get_args(Vm)), default="off",
+@click.option("--vm", type=click.Choice(get_args(Vm)),
               help="As in `torpor run`, for a command.")
 @output.json_flag
 @click.pass_context
@@ -60,7 +60,7 @@ def command(
     plot: Path | None,
     name: str | None,
     gpu: str | None,
-    vm: Vm,
+    vm: Vm | None,
 ) -> int:
     """Count a program's driver calls, for a whole run of a command or for a while in a running job.
 
@@ -75,7 +75,7 @@ def command(
         raise UsageError("there is nothing to profile" if job is None else "both a job and a command", hint=_HINT)
     if argv == []:
         raise UsageError("there is no program behind --", hint=_HINT)
-    if argv is None and (name is not None or gpu is not None or vm != "off"):
+    if argv is None and (name is not None or gpu is not None or vm is not None):
         raise UsageError("--name, --gpu and --vm are for a command", hint=_HINT)
     if argv is not None and seconds is not None:
         raise UsageError("--seconds is for a running job", hint=_HINT)

@@ -12,7 +12,7 @@ from torpor.cli import output
 from torpor.cli.options import pairs
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
-from torpor.records import Vm
+from torpor.records import DEFAULT_VM, Vm
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -30,8 +30,8 @@ from torpor.records import Vm
 @click.option(
     "--vm",
     type=click.Choice(get_args(Vm)),
-    default="off",
-    help="What is done with driver calls: known answers given; work handed in by another thread; what repeats merged.",
+    help="What is done with driver calls: known answers given; work handed in by another thread; what repeats merged. "
+    f"By default what TORPOR_VM says, else {DEFAULT_VM}.",
 )
 @click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the program.")
 @output.json_flag
@@ -42,7 +42,7 @@ def command(
     detach: bool,
     no_arena: bool,
     managed: Literal["driver", "host"],
-    vm: Vm,
+    vm: Vm | None,
     env: tuple[str, ...],
 ) -> int:
     """Start a program as a job. Without --detach this behaves like the program itself, exit code included."""
