@@ -89,6 +89,8 @@ def on_host(job: api.Job) -> int:
 
 WAYS = {
     "the job itself": (*AS_NOBODY, "{program}", "{stop}"),
+    "by itself, before it uses CUDA": ("{program}", "{stop}", "before"),
+    "by itself, while it uses CUDA": ("{program}", "{stop}", "after"),
     "a child of root's": ("sh", "-c", f"{' '.join(AS_NOBODY)} {{program}} {{stop}}; exit $?"),
 }
 
