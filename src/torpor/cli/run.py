@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import click
 
 from torpor import api
-from torpor.cli import output
+from torpor.cli import entry, output
 from torpor.cli.options import pairs
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
@@ -65,6 +65,8 @@ def command(
         return error.exit_code
     if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
         output.note("no NVIDIA GPU here, the job gets the software GPU")
+    if known := entry.warning(argv, job.record.namespaces):
+        output.note(known)
     if detach:
         output.result(job.to_dict(), job.name)
         return 0
