@@ -11,8 +11,10 @@ def main() -> None:
     _fill_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # a path is told as it is, though it be no UTF-8
+    from torpor.cli import interrupt
     from torpor.cli import main as cli_main
 
+    interrupt.end_soon()
     sys.exit(cli_main(sys.argv[1:]))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from torpor import __version__, paths
-from torpor.cli import output
+from torpor.cli import interrupt, output
 from torpor.errors import NoRights, NoSpace, TorporError, UsageError
 
 VERBS = (
@@ -117,7 +117,7 @@ def _run(args: list[str]) -> int:
     except UnicodeEncodeError as error:  # of a path, in what is written down of a job or said to a keeper
         return output.failure(UsageError(f"{error.object!r} is not UTF-8", hint="choose a place whose name is"))
     except (KeyboardInterrupt, click.Abort):
-        return 130
+        return interrupt.INTERRUPTED
 
 
 def _unforeseen(error: OSError) -> TorporError:

@@ -33,6 +33,9 @@ class Report:
         self.phases: dict[str, float] = {}
 
     def __call__(self, event: Progress) -> None:
+        if event.phase == CANCEL and event.event == "move":
+            output.note(f"{self._label}: too late to undo it; the keeper goes on, and `torpor ps` says what came of it")
+            return
         if event.phase == CANCEL:
             output.note(f"{self._label}: cancelling; Ctrl-C again leaves that to the keeper")
             return

@@ -47,9 +47,12 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
         _record, state = jobs.load(host, params.job)
         deposit = None
         if params.store is not None:
+            report.store_only(True)
             with report.phase("open store"):
                 deposit, params.name = stack.enter_context(depositing.opened(params, params.store))
+            report.store_only(False)
             report.when_cancelled(deposit.give_up)
+            stack.callback(report.store_only, True)  # the job is as it shall be, and the store is left
         if state is JobState.SUSPENDED:
             return checkpoint_suspended.run(host, params, deposit, report)
         return _run(host, params, deposit, report)

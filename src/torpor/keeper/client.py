@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from torpor import paths, records, writeback
-from torpor.errors import DriverMissing, KeeperUnavailable, TorporError
+from torpor.errors import Cancelled, DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
 from torpor.process.loop import is_readable
 from torpor.records import Backend
@@ -24,6 +24,9 @@ OnProgress = Callable[[messages.Progress], None]
 
 START_SECONDS = 30.0
 """How long a new keeper may take until it listens (it initialises the driver after that, in the background)."""
+
+LEAVE_SECONDS = 1.5
+"""How long who has cancelled waits for a store that a keeper waits for."""
 
 
 _started: list[subprocess.Popen[bytes]] = []
@@ -87,25 +90,49 @@ class KeeperClient:
 
         `params` are the fields of the verb's struct in `messages`. Raises the error that the keeper raised, or
         KeeperUnavailable when there is no keeper or it ended during the call. A KeyboardInterrupt cancels the verb:
-        it is rolled back and Cancelled raised, unless it was past that; a second one leaves the rest to the keeper.
+        it is rolled back and Cancelled raised, unless it was past that; a second one leaves the rest to the keeper, as
+        does the first where that waits for a store which does not answer.
         """
         try:
             channel = sockets.connect(paths.keeper_socket(self.backend), socket.SOCK_STREAM)
         except OSError as error:
             raise KeeperUnavailable(f"no {self.backend} keeper listens: {error}") from error
-        with channel:
+        with channel, _talking:
             told = dict(params or {})
             if sockets.peer_uid(channel) != os.geteuid():  # root's command may talk to a user's keeper
                 told.pop("key", None)
             return _converse(channel, messages.Request(verb=verb, params=told), on_progress)
 
 
+class _Talking:
+    """How many calls are under way, which hear of a KeyboardInterrupt by themselves."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __enter__(self) -> None:
+        self.calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.calls -= 1
+
+
+_talking = _Talking()
+
+
+def is_talking() -> bool:
+    """Whether a call of a keeper is under way in this process: it sees to a KeyboardInterrupt."""
+    return _talking.calls > 0
+
+
 def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:
     _reach(messages.send, channel, request)
     cancelled = False
+    left: messages.Progress | None = None
     while True:
         try:
-            is_readable(channel.fileno())  # an interruption here loses no part of a message
+            # An interruption here loses no part of a message.
+            heard = is_readable(channel.fileno(), None if left is None else LEAVE_SECONDS)
         except KeyboardInterrupt:
             if cancelled or request.verb not in messages.CANCELLABLE:
                 raise
@@ -114,8 +141,17 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
             if on_progress is not None:
                 on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
             continue
+        if left is not None and not heard:
+            if left.event == "end":
+                raise Cancelled("cancelled, and rolled back; the keeper still waits for the store to answer")
+            if on_progress is not None:
+                on_progress(left)
+            raise KeyboardInterrupt
         match _reach(messages.receive, channel):
+            case messages.Progress(phase=messages.CANCEL) as left:
+                pass
             case messages.Progress() as progress:
+                left = None
                 if on_progress is not None:
                     on_progress(progress)
             case messages.Done(result=result):

@@ -194,7 +194,11 @@ class Saving:
             unfinished = Unfinished(verb="checkpoint", image=str(self.path), stored=self.place, proof=proof)
             job.set_state(job.record.state, unfinished=unfinished)
             report.no_return()
-            self.put = deposit.commit(sealed)
+            report.store_only(True)
+            try:
+                self.put = deposit.commit(sealed)
+            finally:
+                report.store_only(False)
         return manifest
 
 

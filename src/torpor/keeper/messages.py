@@ -20,7 +20,8 @@ LIMIT = 16 << 20
 
 
 CANCEL = "cancel"
-"""Phase of the progress that a client tells itself when it has sent `Cancel`."""
+"""Phase of the progress that a client tells itself when it has sent `Cancel` (`start`). A keeper answers with it where
+it only waits for a store: `end` when the verb is as good as undone, `move` when it was too late for that."""
 
 
 SECRET = frozenset({"env", "key"})

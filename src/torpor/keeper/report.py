@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from torpor.errors import Cancelled
 from torpor.keeper import fault
-from torpor.keeper.messages import Progress
+from torpor.keeper.messages import CANCEL, Progress
 from torpor.keeper.rollback import named
 
 MOVE_SECONDS = 0.1
@@ -82,12 +82,25 @@ class Report:
         self._cancelled = False
         self._final = False
         self._waiting: Callable[[Cancelled], None] | None = None
+        self._store_only = False
 
     def cancel(self) -> None:
         """The client wants the flow undone."""
         self._cancelled = True
         if self._waiting is not None and not self._final:
             self._waiting(_cancelled())
+        if self._store_only:
+            self._let_client_go()
+
+    def store_only(self, only: bool) -> None:
+        """From now on, or no longer, nothing is waited for but a store, nor anything at stake but what it is asked for:
+        a client that cancels need not wait for that, which may take minutes."""
+        self._store_only = only
+        if only and self._cancelled:
+            self._let_client_go()
+
+    def _let_client_go(self) -> None:
+        self._send(Progress(phase=CANCEL, event="move" if self._final else "end"))
 
     def when_cancelled(self, tell: Callable[[Cancelled], None]) -> None:
         """Also tell whatever may wait for long in the midst of a phase: called by `cancel`, in another thread."""

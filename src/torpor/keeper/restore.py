@@ -38,6 +38,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
     """Any failure leaves no process, no job folder, and the image as it was."""
     place = params.image if params.store is None else f"{params.image}@{params.store}"
     with host.flow("restore", reads=place), ExitStack() as stack:
+        report.store_only(params.store is not None)
         with report.phase("preflight"):
             source = stack.enter_context(sources.opened(params))
             manifest, image = source.manifest, source.path
@@ -61,6 +62,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                 with report.phase("wait for hashes"):
                     copy.finish()
 
+            report.store_only(False)
             record, aside = _claim(manifest, params, image, undo)
             with host.flow("restore", record.name):
                 with report.phase("criu restore"), step("criu restore"):

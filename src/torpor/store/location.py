@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,11 @@ class ImageAt(NamedTuple):
 
     image: str
     store: str
+
+
+def reaches_out() -> bool:
+    """Whether this process has opened a place that a server may keep it waiting for."""
+    return any(opener.partition(":")[0] in sys.modules for opener in SCHEMES.values())
 
 
 def split(name: str) -> ImageAt | None:
