@@ -65,6 +65,12 @@ CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
 SETS: dict[str, str] = {"cuCtxSetCurrent": "cuCtxGetCurrent"}
 """Calls that set, for the calling thread, what a question without arguments asks: left out where that is the answer."""
 
+SETTERS: tuple[str, ...] = (
+    "cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuKernelSetAttribute", "cuKernelSetCacheConfig",
+)  # fmt: skip
+"""Calls that change the group "function" alone: the same again, in the same thread, is left out while nothing of that, of
+the contexts or their limits has changed."""
+
 
 def changes_of(symbol: str) -> tuple[str, ...]:
     """The groups that a call of the symbol changes, in the order of `GROUPS`."""

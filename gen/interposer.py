@@ -9,7 +9,7 @@ from api.effects import effect_of, settles
 from api.hooks import DEFERRED
 from api.load import answers, functions
 from api.model import Door, Function
-from api.questions import LOOKUPS, QUESTIONS, SETS, changes_of
+from api.questions import LOOKUPS, QUESTIONS, SETS, SETTERS, changes_of
 from gen.names import PLACE_BITS, places
 from gen.text import BANNER, declared, parameter_name, passed
 
@@ -271,6 +271,12 @@ def _wrapped(function: Function, door: Door) -> str:
     call = f"noticed(torpor_hook_{function.name}({passed(function)}))" if door.kind in HAND_WRITTEN else real
     lines.append(_settle(function.name))
     if function.name in DEFERRED and door.gated:  # the common case without a detour
+        if function.name in SETTERS:
+            words = ", ".join(f"word({parameter_name(param)})" for param in function.params or ())
+            real = (
+                f"torpor::vm::set_unless_last_set<Symbol::{function.name}>(\n"
+                f"            torpor::vm::asked_with({words}), [&] {{ return {real}; }})"
+            )
         call = f"torpor::vm::is_off() ? {real}\n      : {call}"
     if door.kind == "wait":
         return _then_after_wait(lines, call)

@@ -26,7 +26,7 @@ Backend = Literal["gpu", "sim"]
 Vm = Literal["off", "answers", "defer", "full"]
 """What is done with driver calls (docs/design/deferral.md); each level does what those before it do."""
 
-DEFAULT_VM: Vm = "off"
+DEFAULT_VM: Vm = "answers"
 """The highest level of which docs/results/h200.md shows that no job is slower with it."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")

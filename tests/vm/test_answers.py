@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from api.hooks import HOOKS
 from api.load import functions
-from api.questions import CHANGES, GROUPS, LOOKUPS, QUESTIONS, changes_of
+from api.questions import CHANGES, GROUPS, LOOKUPS, QUESTIONS, SETTERS, changes_of
 from tests.native.arena.harness import environment
 from tests.vm.processes import execute, native_environment
 
@@ -113,5 +113,7 @@ def test_questions_are_what_the_generator_can_answer() -> None:
         assert symbol in HOOKS
         assert "context" in groups
         assert not changes_of(symbol)
+    for symbol in SETTERS:
+        assert changes_of(symbol) == ("function",)
     for _, pattern in CHANGES:
         assert any(re.fullmatch(pattern, symbol) for symbol in known), pattern

@@ -229,6 +229,32 @@ def test_what_is_left_out_changes_no_answer(events: Events) -> None:
     assert events.since("settings") == 65
 
 
+def test_with_answers_alone_the_same_setting_again(tmp_path: Path) -> None:
+    running, dynamic = Events(tmp_path, "answers"), 8
+    program = running.program
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    function = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    for _ in range(3):
+        program.ok("cuFuncSetCacheConfig", function, 1)
+    assert running.since("settings") == 2
+    for value in (2, 1):
+        program.ok("cuFuncSetCacheConfig", function, value)
+    assert running.since("settings") == 2
+    for size in (4096, 4096, 2048, 4096, 4096):
+        program.ok("cuFuncSetAttribute", function, dynamic, size)
+        assert program.number("cuFuncGetAttribute", out(4), dynamic, function) == size
+    assert running.since("settings") == 4
+    program.ok("cuCtxSetLimit", 0, 4096)  # whatever depends on it
+    program.ok("cuFuncSetAttribute", function, dynamic, 4096)
+    assert running.since("settings") == 4
+    program.ok("cuModuleUnload", module)
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    again = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    program.ok("cuFuncSetAttribute", again, dynamic, 4096)  # another function, even at the same address
+    assert running.since("settings") == 4
+    running.end()
+
+
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n"
 
 
