@@ -68,8 +68,8 @@ SETS: dict[str, str] = {"cuCtxSetCurrent": "cuCtxGetCurrent"}
 SETTERS: tuple[str, ...] = (
     "cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuKernelSetAttribute", "cuKernelSetCacheConfig",
 )  # fmt: skip
-"""Calls that change the group "function" alone: the same again, in the same thread, is left out while nothing of that, of
-the contexts or their limits has changed."""
+"""Calls that change the group "function" alone: the same again, in the same thread, is left out while nothing of that,
+of contexts or of their limits has changed."""
 
 
 def changes_of(symbol: str) -> tuple[str, ...]:
