@@ -77,7 +77,10 @@ def test_a_whole_run(torpor: Cli, tmp_path: Path) -> None:
     assert profile["driver_time"]["submitting"] > 0
     assert 0 < profile["driver_time"]["waiting"] < profile["seconds"]
     assert profile["cost"]["seconds"] == pytest.approx(sum(one["seconds"] for one in profile["cost"]["reasons"]))
-    assert profile["cost"]["seconds"] > LAUNCHES * 4.6e-9
+    assert {reason["what"] for reason in profile["cost"]["reasons"]} >= {"questions answered in the job"}
+    off = torpor_json(torpor, "--vm", "off", "--", *command())
+    assert off["vm"].get("answered", 0) == 0
+    assert off["cost"]["seconds"] > LAUNCHES * 1.8e-9
     assert profile["timeline"][-1]["calls"] == profile["calls"]["calls"]
     assert json.loads((tmp_path / "out" / "profile.json").read_text()) == profile
     assert "cuLaunchKernel" in (tmp_path / "out" / "profile.txt").read_text()

@@ -87,7 +87,7 @@ def test_cost_is_the_sum_of_its_reasons() -> None:
     found = {one.what: one for one in cost.predict(calls, Counter(), real=True, arena=True)}
     assert {one.calls for one in found.values()} == {1000, 13, 502, 3}
     assert sum(one.seconds for one in found.values()) == pytest.approx(
-        (1000 * 4.6 + 13 * 3.3 + 502 * 0.3 + 3 * 200) / 1e9
+        (1000 * 1.8 + 13 * 1.2 + 502 * 0.3 + 3 * 200) / 1e9
     )
     without = cost.predict(calls, Counter(), real=True, arena=False)
     assert sum(one.calls for one in without) == calls.total()
