@@ -159,7 +159,7 @@ def test_a_job_that_died_with_its_keeper_sleeps_if_its_image_has_arrived(
         api.keeper_start("sim")
     eventually(lambda: job.state and job.record.unfinished is None)
     assert job.state is (JobState.ASLEEP if arrived else JobState.KILLED)
-    assert not opening.exists()
+    eventually(lambda: not opening.exists())  # once the record is saved
     if arrived:
         torpor("restore", "count-1@")
         goes_on(torpor)
