@@ -115,6 +115,18 @@ def test_who_stops_waiting_for_a_bucket_that_hangs_has_the_job_back_at_once(
         over.set()
 
 
+@pytest.mark.usefixtures("store")
+def test_what_opened_a_store_for_a_job_is_forgotten_with_its_checkpoint(torpor: Cli) -> None:
+    """Whoever died after the record was saved and before that: it may hold secrets."""
+    opening = paths.dram_dir() / ".staged" / f"{paths.home_mark()}-count.opening"
+    opening.parent.mkdir(exist_ok=True)
+    opening.write_bytes(msgspec.json.encode({"AWS_SECRET_ACCESS_KEY": "x"}))
+    stop_keepers(paths.home())
+    api.keeper_start("sim")
+    eventually(lambda: not opening.exists())
+    goes_on(torpor)
+
+
 @pytest.mark.parametrize("step", [pytest.param("commit:end", marks=pytest.mark.full), "criu end:end"])
 def test_a_keeper_that_dies_after_the_commit_leaves_image_and_job(torpor: Cli, store: Store, step: str) -> None:
     start_keeper(paths.home(), {"TORPOR_FAULT": f"{step}=kill", "AWS_ACCESS_KEY_ID": "nobody"})

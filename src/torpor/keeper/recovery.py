@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 def run(host: Host) -> None:
     """Recover every job of this keeper's driver. One that cannot be recovered stays as it is, and the log says why."""
     for record in records.every():
-        if record.backend != host.backend or (record.unfinished is None and not _left_in_checkpoint(record)):
+        if record.backend != host.backend:
+            continue
+        if record.unfinished is None and not _left_in_checkpoint(record):
+            depositing.forget(record.name)  # a keeper that died here had come so far
             continue
         try:
             with host.flow("recovery", record.name):
