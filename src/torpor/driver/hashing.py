@@ -9,6 +9,7 @@ import ctypes
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -22,7 +23,7 @@ from cuda.bindings import driver as cu
 from torpor.driver.copies import Stream
 from torpor.driver.devices import Device, Driver
 from torpor.driver.results import check
-from torpor.errors import MissingPart, UsageError
+from torpor.errors import MissingPart, TorporError, UsageError
 
 DIGEST = 32
 """Bytes of a hash."""
@@ -131,7 +132,8 @@ class DeviceHasher:
                 self._launch(buffers, count, stream)
             buffers.mark(stream)
         except BaseException:
-            stream.wait()
+            with suppress(TorporError):  # nothing of it is wanted any more
+                stream.wait()
             self._give_back(buffers)
             raise
         return Hashing(self, buffers, ranges, tuple(firsts), count)
