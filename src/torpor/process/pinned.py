@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torpor.errors import ImageDamaged
 from torpor.paths import PINNED_IN_JOB
+from torpor.process import maps
 
 FOLDER = "pinned"
 """Of an image; holds the pieces of all files, by number, and `index.json`."""
@@ -106,7 +107,7 @@ def _look(pid: int, found: dict[str, PinnedFile]) -> None:
     if mount is None:
         return
     number, device = mount
-    for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
+    for line in maps.lines(pid):
         addresses, _access, _offset, where, inode, *_path = line.split(maxsplit=5)
         key = f"file[{number:x}:{int(inode):x}]"
         if where != device or key in found:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torpor.errors import ImageDamaged, Refused
-from torpor.process import side_by_side, tree
+from torpor.process import maps, side_by_side, tree
 from torpor.process.criu_images import fields, raw_entries, rewritten, write_entries
 from torpor.process.timers import FILES
 
@@ -192,7 +192,7 @@ def _regular(entry: bytes) -> tuple[bytes, str]:
 def _gone(pid: int) -> Iterator[tuple[str, int]]:
     """What a process has of /dev/shm by a name that is no more: path and inode."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
+        for line in maps.lines(pid):
             _range, _access, _offset, _device, inode, *rest = line.split(maxsplit=5)
             if rest and rest[0].startswith(ROOT) and rest[0].endswith(_GONE):
                 yield rest[0].removesuffix(_GONE), int(inode)
@@ -302,8 +302,8 @@ def _user(path: Path) -> str | None:
         if not entry.isdigit():
             continue
         try:
-            maps = Path(f"/proc/{entry}/maps").read_text(errors="replace")
-            if any(inode in line and line.rstrip().endswith(str(path)) for line in maps.splitlines()) or any(
+            mapped = (inode in line and line.rstrip().endswith(str(path)) for line in maps.lines(int(entry)))
+            if any(mapped) or any(
                 str(Path(f"/proc/{entry}/fd", number).readlink()) == str(path)
                 for number in os.listdir(f"/proc/{entry}/fd")
             ):

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from torpor.errors import TorporError
+from torpor.process import maps
 from torpor.process.compaction import Compaction, Move, Range
 from torpor.process.criu_images import fields, number, raw_entries, repeated
 from torpor.process.page_search import PageSearch
@@ -88,7 +89,7 @@ class ZeroPages:
         try:
             while not self._stop.wait(_PAUSE):
                 self.step()
-        except (OSError, TorporError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, moves may be lost, and nobody may go on with that
             self._failure = error
 
     def step(self) -> None:
@@ -128,7 +129,7 @@ class ZeroPages:
 def mapped(host_pid: int) -> list[Range]:
     """The private anonymous memory of a process of this host; none when it is gone."""
     try:
-        lines = Path(f"/proc/{host_pid}/maps").read_text().splitlines()
+        lines = maps.lines(host_pid)
     except OSError:
         return []
     ranges = []

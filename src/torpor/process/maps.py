@@ -1,0 +1,15 @@
+"""What the kernel says of a process's mappings, line by line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def lines(pid: int) -> list[str]:
+    """The lines of /proc/<pid>/maps; OSError when the process is gone.
+
+    A file's name may hold every character that Python ends a line at, and bytes that are no text: the kernel writes
+    none but the end of a line as something else.
+    """
+    return [os.fsdecode(line) for line in Path(f"/proc/{pid}/maps").read_bytes().split(b"\n") if line]
