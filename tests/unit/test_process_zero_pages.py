@@ -208,6 +208,26 @@ def test_a_failure_of_the_follower_is_the_end_s(tmp_path: Path, monkeypatch: pyt
             found.finish()
 
 
+def test_a_failure_of_another_kind_is_the_end_s_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages that were to be moved just then are in no list any more."""
+    monkeypatch.setattr(zero_pages, "_PIECE", 7)
+    monkeypatch.setattr(zero_pages, "mapped", lambda _pid: [(BASE, BASE + 2000 * PAGE)])
+    dumped(tmp_path, 2000, [(0, 2000, PRIVATE)], 5)
+    with PageWorkers() as workers, ZeroPages(tmp_path, workers, {7: 7}) as found:
+        found.step()
+
+        def ask(_requests: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(workers, "ask", ask)
+        found.begin()
+        assert found._thread is not None
+        found._thread.join()
+        monkeypatch.undo()
+        with pytest.raises(MemoryError):
+            found.finish()
+
+
 def test_private_memory_of_a_live_process(tmp_path: Path) -> None:
     """As the host tells it: anonymous and private, not files, nor shared memory."""
     path = tmp_path / "file"
