@@ -8,12 +8,15 @@ import pytest
 
 import torpor
 from tests.gpu.conftest import Reference, wait_for_line
-from tests.gpu.test_same_results import COUNT, CUPY, GENERATE, JAX, TRAIN, finish
+from tests.gpu.test_same_results import COMPILED, COUNT, CUPY, GENERATE, JAX, TRAIN, TUNED, finish
 from tests.vm.test_deferred_flows import hello
 
 # count.py makes no call that can wait, and asks nothing twice.
-PROGRAMS = [(TRAIN, "step 20 "), (JAX, "step 30 "), (CUPY, "step 30 "), (COUNT, "count 20"), (GENERATE, "round 2 ")]
-IDS = ["torch", "jax", "cupy", "count", "generate"]
+PROGRAMS = [
+    (TRAIN, "step 20 "), (JAX, "step 30 "), (CUPY, "step 30 "), (COUNT, "count 20"), (GENERATE, "round 2 "),
+    (COMPILED, "step 30 "), (TUNED, "step 10 "),
+]  # fmt: skip
+IDS = ["torch", "jax", "cupy", "count", "generate", "compile", "triton"]
 
 
 @pytest.mark.parametrize("level", ["always", "always-full"])

@@ -14,6 +14,8 @@ JAX = command("jax_descent.py", "--steps", "120", "--delay", "0.02")
 CUPY = command("cupy_walk.py", "--steps", "120", "--delay", "0.02")
 COUNT = command("count.py", "--to", "60", "--delay", "0.05")
 GENERATE = command("generate.py", "--rounds", "6")
+COMPILED = command("compiled.py", "--steps", "120", "--delay", "0.02")
+TUNED = command("tuned.py", "--steps", "60", "--delay", "0.05")
 
 Start = Callable[[list[str]], torpor.Job]
 
@@ -24,7 +26,11 @@ def finish(job: torpor.Job, expected: str) -> None:
     assert output(job) == expected
 
 
-@pytest.mark.parametrize("argv", [TRAIN, JAX, CUPY, COUNT, GENERATE], ids=["torch", "jax", "cupy", "count", "generate"])
+@pytest.mark.parametrize(
+    "argv",
+    [TRAIN, JAX, CUPY, COUNT, GENERATE, COMPILED, TUNED],
+    ids=["torch", "jax", "cupy", "count", "generate", "compile", "triton"],
+)
 def test_undisturbed(start: Start, reference: Reference, argv: list[str]) -> None:
     finish(start(argv), reference(argv))
 
@@ -38,8 +44,10 @@ def test_undisturbed(start: Start, reference: Reference, argv: list[str]) -> Non
         (CUPY, "step 30 ", "dram"),
         (COUNT, "count 20", "disk"),
         (GENERATE, "round 2 ", "dram"),
+        (COMPILED, "step 30 ", "dram"),
+        (TUNED, "step 10 ", "dram"),
     ],
-    ids=["torch", "torch-disk", "jax", "cupy", "count", "generate"],
+    ids=["torch", "torch-disk", "jax", "cupy", "count", "generate", "compile", "triton"],
 )
 def test_killed_and_restored(start: Start, reference: Reference, argv: list[str], at: str, tier: str) -> None:
     expected = reference(argv)
