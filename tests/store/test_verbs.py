@@ -152,6 +152,8 @@ def test_damage_in_a_store_is_told_with_its_exit_code(torpor: Cli, store: Path, 
     error = json.loads(torpor("verify", "--store", str(store), "--json", check=7).stdout)["error"]
     assert error["details"]["images"] == ["job-1"]
     assert error["details"]["problems"][0]["details"]["pack"] == pack.name
+    told = torpor("verify", check=7).stderr.decode()
+    assert [told.count(problem["message"]) for problem in error["details"]["problems"]] == [1]
     torpor("verify", "job-1@", check=7)
     torpor("copy", "job-1@", str(store.parent / "back"), check=7)
     torpor("copy", "job-1", "@", "--name", "new")
@@ -194,8 +196,18 @@ def test_no_store_named_is_said(torpor: Cli, image: Path) -> None:
         assert "TORPOR_STORE" in torpor(*line, check=2).stderr.decode()
 
 
-def test_a_folder_with_something_else_in_it_becomes_no_store(torpor: Cli, home: Path) -> None:
+def test_a_folder_with_something_else_in_it_becomes_no_store(torpor: Cli, image: Path, home: Path) -> None:
+    assert image.is_dir()
     (home / "full").mkdir()
     (home / "full" / "thesis").touch()
     torpor("init", str(home / "full"), check=2)
+    for line in (("images", "--store", "full"), ("copy", "job-1", "./full")):
+        told = torpor(*line, check=3, cwd=home).stderr.decode()
+        assert "has something else in it" in told and "makes one there" not in told
     assert [path.name for path in (home / "full").iterdir()] == ["thesis"]
+
+
+def test_a_store_without_its_config_is_not_told_to_be_made_anew(torpor: Cli, store: Path) -> None:
+    (store / "config").unlink()
+    told = torpor("verify", check=3).stderr.decode()
+    assert "config is missing" in told and "makes one there" not in told

@@ -10,7 +10,7 @@ import click
 from torpor import api
 from torpor.cli import output, progress
 from torpor.cli.options import image_name, limit
-from torpor.errors import NotFound, UsageError
+from torpor.errors import UsageError
 
 
 @click.command("copy")
@@ -38,7 +38,7 @@ def command(
 
     Into a store, only what it lacks is moved. Back, the image becomes the folder PATH, or one of your images.
     """
-    from torpor.store import location
+    from torpor.store import location, repository
 
     source = api.find(image)
     if destination is not None and location.is_store(destination):
@@ -49,7 +49,7 @@ def command(
         if destination is None:
             raise UsageError("name the store to copy into", hint="`torpor init STORE` makes one")
         place = destination.removeprefix("@")
-        raise NotFound(f"there is no store at {place}", hint=f"`torpor init {place}` makes one there")
+        raise repository.no_store(place)
     else:
         _out_of(source, destination, name, tier)
 

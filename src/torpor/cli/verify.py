@@ -34,7 +34,8 @@ def command(images: tuple[str, ...], store: str | None, repair_index: bool) -> i
         findings = opened.repair_index(report) if repair_index else opened.verify(report)
     data: dict[str, Any] = msgspec.to_builtins(findings)
     if not output.as_json:
-        for problem in findings.problems:
+        # Without --repair-index the first one is told at the end, as the error.
+        for problem in findings.problems[0 if repair_index else 1 :]:
             output.note(problem["message"])
     if not repair_index:
         findings.raise_first()
@@ -42,7 +43,7 @@ def command(images: tuple[str, ...], store: str | None, repair_index: bool) -> i
     if findings.unindexed:
         text += f"; {findings.unindexed} packs are in no index, `torpor prune` removes them"
     if repair_index:
-        text = f"the index is made anew: {text}\n  damaged images: {' '.join(findings.damaged) or 'none'}"
+        text = f"the index is made anew: {text}\n  damaged images: {', '.join(findings.damaged) or 'none'}"
     output.result({"store": opened.url, **data}, text)
     return ImageDamaged.code if findings.damaged else 0
 

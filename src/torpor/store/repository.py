@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -245,6 +246,20 @@ def create(backend: Backend, *, chunk: int = CHUNK, locked: bool = True, key: by
     return Repository(backend, config, locked=locked, store_key=store_key)
 
 
+def no_store(place: str) -> NotFound:
+    """What to raise where no store is at a folder or URL. Its hint is `init` only where that would make one."""
+    hint = f"`torpor init {place}` makes one there"
+    try:
+        names = set(os.listdir(place))
+    except OSError:  # nothing there, no right to look, or a URL
+        names = set()
+    if {"packs", "index", "images"} <= names:
+        hint = f"its file {CONFIG} is missing: put it back from a copy; it never changes"
+    elif names:
+        hint = "the folder has something else in it; name one that `torpor init` made"
+    return NotFound(f"there is no store at {place}", hint=hint)
+
+
 def open_repository(
     backend: Backend, *, locked: bool = True, keys: Keys = lambda: (), store_key: bytes | None = None
 ) -> Repository:
@@ -256,9 +271,7 @@ def open_repository(
     try:
         data = sealed.unpack_json(backend, CONFIG)
     except NoObject:
-        raise NotFound(
-            f"there is no store at {backend.url}", hint=f"`torpor init {backend.url}` makes one there"
-        ) from None
+        raise no_store(backend.url) from None
     except ImageDamaged as error:
         error.hint = "put back the file from a copy; it never changes"
         raise
