@@ -86,7 +86,7 @@ def _ways(given: dict[str, Any]) -> list[Way]:
     cost, size = given["checkpoint"], given["size"]
     if given["image"] is not None:
         manifest = api.open_image(given["image"]).manifest
-        cost = cost if cost is not None else sum(manifest.phases.values())  # steps overlap: at most this
+        cost = cost if cost is not None else sum(manifest.phases.values())  # they overlap
         size = size if size is not None else (manifest.gpu_bytes + manifest.cpu_bytes) / 1e9
     if not cost:
         raise UsageError("what a checkpoint costs is not known", hint="give --checkpoint S, or --image NAME")
