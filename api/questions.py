@@ -65,11 +65,17 @@ CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
 SETS: dict[str, str] = {"cuCtxSetCurrent": "cuCtxGetCurrent"}
 """Calls that set, for the calling thread, what a question without arguments asks: left out where that is the answer."""
 
-SETTERS: tuple[str, ...] = (
-    "cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuKernelSetAttribute", "cuKernelSetCacheConfig",
-)  # fmt: skip
-"""Calls that change the group "function" alone: the same again, in the same thread, is left out while nothing of that,
-of contexts or of their limits has changed."""
+_OF_CONTEXTS = ("context", "function", "limit")
+_OF_CURRENT = ("thread", *_OF_CONTEXTS)  # the driver refuses these in a thread without a context
+
+SETTERS: dict[str, tuple[str, ...]] = {
+    "cuFuncSetAttribute": _OF_CURRENT,
+    "cuFuncSetCacheConfig": _OF_CURRENT,
+    "cuKernelSetAttribute": _OF_CONTEXTS,
+    "cuKernelSetCacheConfig": _OF_CONTEXTS,
+}
+"""Calls that change the group "function" alone: the same again, in the same thread, is left out while nothing of these
+groups has changed."""
 
 
 def changes_of(symbol: str) -> tuple[str, ...]:

@@ -273,8 +273,9 @@ def _wrapped(function: Function, door: Door) -> str:
     if function.name in DEFERRED and door.gated:  # the common case without a detour
         if function.name in SETTERS:
             words = ", ".join(f"word({parameter_name(param)})" for param in function.params or ())
+            groups = ", ".join(f"Group::{group}" for group in SETTERS[function.name])
             real = (
-                f"torpor::vm::set_unless_last_set<Symbol::{function.name}>(\n"
+                f"torpor::vm::set_unless_last_set<\n            Symbol::{function.name}, {groups}>(\n"
                 f"            torpor::vm::asked_with({words}), [&] {{ return {real}; }})"
             )
         call = f"torpor::vm::is_off() ? {real}\n      : {call}"

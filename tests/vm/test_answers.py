@@ -45,6 +45,7 @@ FIXED = [
     *([0, "create"], [0, "destroy"], [0, "create"], [0, "child"], [1, "current", 1], [0, "reset"], [1, "current", 1]),
     *([0, "begin_capture", 2], [1, "end_capture"], [1, "begin_capture", 1], [0, "renew_stream", 1], [0, "current", 1]),
     *([1, "sleep"], [0, "current", 1], [1, "function_attribute", 1024], [0, "destroy"], [1, "pop"]),
+    *([1, "current", 1], [1, "function_attribute", 1024], [1, "current", 0], [1, "function_attribute", 1024]),
 ]
 
 
@@ -113,7 +114,8 @@ def test_questions_are_what_the_generator_can_answer() -> None:
         assert symbol in HOOKS
         assert "context" in groups
         assert not changes_of(symbol)
-    for symbol in SETTERS:
+    for symbol, groups in SETTERS.items():
         assert changes_of(symbol) == ("function",)
+        assert {"function", *QUESTIONS[re.sub("Set.*", "GetAttribute", symbol)]} <= set(groups) <= set(GROUPS)
     for _, pattern in CHANGES:
         assert any(re.fullmatch(pattern, symbol) for symbol in known), pattern

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import eventually
 from tests.native.arena.harness import HELLO, MIB, NOT_SUPPORTED, SUCCESS, Control, Program, environment, out
 
-DEADLINE, NOT_READY, FUTEX = -3, 600, "202"
+DEADLINE, NOT_READY, INVALID_CONTEXT, FUTEX = -3, 600, 201, "202"
 
 
 class Events:
@@ -252,6 +252,28 @@ def test_with_answers_alone_the_same_setting_again(tmp_path: Path) -> None:
     again = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
     program.ok("cuFuncSetAttribute", again, dynamic, 4096)  # another function, even at the same address
     assert running.since("settings") == 4
+    running.end()
+
+
+@pytest.mark.parametrize("level", ["answers", "always"])
+def test_a_setting_without_a_context_is_refused(tmp_path: Path, level: str) -> None:
+    running, dynamic = Events(tmp_path, level), 8
+    program = running.program
+    module = program.number("cuModuleLoadData", out(8), {"bytes": PTX.encode().hex() + "00"})
+    function = program.number("cuModuleGetFunction", out(8), module, {"bytes": b"none\0".hex()})
+    settings = (("cuFuncSetAttribute", function, dynamic, 4096), ("cuFuncSetCacheConfig", function, 1))
+    for setting in settings:
+        program.ok(*setting)
+        program.ok(*setting)
+    assert running.since("settings") == 2
+    program.ok("cuCtxSetCurrent", None)
+    assert [program.call(*setting)[0] for setting in settings] == [INVALID_CONTEXT] * 2
+    program.ok("cuCtxSetCurrent", running.context)
+    for setting in settings:
+        program.ok(*setting)
+        before = running.since("settings")
+        program.ok(*setting)
+        assert running.since("settings") == before + 1
     running.end()
 
 

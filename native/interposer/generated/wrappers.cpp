@@ -669,7 +669,8 @@ CUresult torpor_change_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   const Scope inside("cuFuncSetAttribute");
-  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<Symbol::cuFuncSetAttribute>(
+  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<
+            Symbol::cuFuncSetAttribute, Group::thread, Group::context, Group::function, Group::limit>(
             torpor::vm::asked_with(word(hfunc), word(attrib), word(value)), [&] { return noticed(torpor_change_cuFuncSetAttribute(hfunc, attrib, value)); })
       : noticed(torpor_hook_cuFuncSetAttribute(hfunc, attrib, value));
 }
@@ -694,7 +695,8 @@ CUresult torpor_change_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache confi
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   const Scope inside("cuFuncSetCacheConfig");
-  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<Symbol::cuFuncSetCacheConfig>(
+  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<
+            Symbol::cuFuncSetCacheConfig, Group::thread, Group::context, Group::function, Group::limit>(
             torpor::vm::asked_with(word(hfunc), word(config)), [&] { return noticed(torpor_change_cuFuncSetCacheConfig(hfunc, config)); })
       : noticed(torpor_hook_cuFuncSetCacheConfig(hfunc, config));
 }
@@ -1264,7 +1266,8 @@ CUresult torpor_change_cuKernelSetAttribute(CUfunction_attribute attrib, int val
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   const Scope inside("cuKernelSetAttribute");
-  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<Symbol::cuKernelSetAttribute>(
+  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<
+            Symbol::cuKernelSetAttribute, Group::context, Group::function, Group::limit>(
             torpor::vm::asked_with(word(attrib), word(val), word(kernel), word(dev)), [&] { return noticed(torpor_change_cuKernelSetAttribute(attrib, val, kernel, dev)); })
       : noticed(torpor_hook_cuKernelSetAttribute(attrib, val, kernel, dev));
 }
@@ -1279,7 +1282,8 @@ CUresult torpor_change_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache conf
 // override: what is set to what it is needs no call; another value changes what a launch means
 CUresult torpor_body_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   const Scope inside("cuKernelSetCacheConfig");
-  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<Symbol::cuKernelSetCacheConfig>(
+  return torpor::vm::is_off() ? torpor::vm::set_unless_last_set<
+            Symbol::cuKernelSetCacheConfig, Group::context, Group::function, Group::limit>(
             torpor::vm::asked_with(word(kernel), word(config), word(dev)), [&] { return noticed(torpor_change_cuKernelSetCacheConfig(kernel, config, dev)); })
       : noticed(torpor_hook_cuKernelSetCacheConfig(kernel, config, dev));
 }

@@ -201,14 +201,14 @@ CUresult set_unless_set(std::uint64_t value, Real real) {
 
 // Sets something of a function, by `change`, which notes that: no call where this thread's last one of the symbol with these words
 // still holds.
-template <Symbol kSymbol, std::size_t kWords, typename Change>
+template <Symbol kSymbol, Group... kOf, std::size_t kWords, typename Change>
 CUresult set_unless_last_set(const std::array<std::uint64_t, kWords>& asked, Change change) {
   if (!answering()) return change();
-  if (keeps<kSymbol, Group::context, Group::function, Group::limit>(asked)) {
+  if (keeps<kSymbol, kOf...>(asked)) {
     count_dropped(Drop::setting);
     return CUDA_SUCCESS;
   }
-  const std::uint64_t before = stamp<Group::context, Group::function, Group::limit>();
+  const std::uint64_t before = stamp<kOf...>();
   const CUresult result = change();
   // It raised one epoch twice. What another thread changed meanwhile makes the stamp another one than the next.
   if (result == CUDA_SUCCESS) keep<kSymbol>(before + 2, asked);

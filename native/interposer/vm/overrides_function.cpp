@@ -62,6 +62,12 @@ bool is_set(const Setting& setting, int value) {
   return found != known().values.end() && found->second == value;
 }
 
+// The driver refuses to set something of a function in a thread without a context.
+bool has_context() {
+  CUcontext context = nullptr;
+  return real::cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr;
+}
+
 // `straight` notes that answers change, which they do not where the call is left out.
 template <typename Straight>
 CUresult set(const Setting& setting, int value, Straight straight) noexcept {
@@ -71,14 +77,14 @@ CUresult set(const Setting& setting, int value, Straight straight) noexcept {
                                 static_cast<std::uint64_t>(value));
   // The same again, in the same thread: whatever may set it otherwise, or end the function, changes what this depends on.
   constexpr auto kAsked = Symbol::cuFuncSetAttribute;
-  if (keeps<kAsked, Group::context, Group::function, Group::limit>(asked)) {
+  if (keeps<kAsked, Group::thread, Group::context, Group::function, Group::limit>(asked)) {
     count_dropped(Drop::setting);
     return CUDA_SUCCESS;
   }
   return arena::guarded([&] {
     const std::lock_guard hold(known().setting);
-    const std::uint64_t now = stamp<Group::context, Group::function, Group::limit>();
-    if (is_set(setting, value)) {
+    const std::uint64_t now = stamp<Group::thread, Group::context, Group::function, Group::limit>();
+    if (is_set(setting, value) && (device != kInContext || has_context())) {
       keep<kAsked>(now, asked);
       count_dropped(Drop::setting);
       return CUDA_SUCCESS;
