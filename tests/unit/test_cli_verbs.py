@@ -254,6 +254,8 @@ def test_verbs_that_need_a_live_job_say_so(torpor: Cli) -> None:
     torpor("run", "--name", "ended", "--", "true")
     for verb in ("checkpoint", "suspend", "resume"):
         assert b"ended is exited" in torpor(verb, "ended", check=WrongState.code).stderr
+    told = torpor("attach", "ended", check=WrongState.code).stderr.decode()
+    assert told == "torpor: ended is exited, there is nothing to attach to\n  `torpor logs ended` prints its output\n"
 
 
 def test_a_taken_name_is_refused(torpor: Cli) -> None:
