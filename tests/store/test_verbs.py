@@ -112,7 +112,8 @@ def test_differences_are_told(torpor: Cli, store: Path, image: Path, home: Path)
 def test_one_file_takes_an_image_anywhere(torpor: Cli, store: Path, image: Path, tmp_path: Path) -> None:
     torpor("copy", "job-1", str(store))
     for source, file in (("job-1", "a.tar"), ("job-1@", "b.tar")):
-        torpor("export", source, str(tmp_path / file))
+        told = torpor("export", source, str(tmp_path / file)).stdout.decode()
+        assert "MiB, which take" in told and "store" not in told.partition("\n")[2]
         with tarfile.open(tmp_path / file) as archive:
             assert {name.partition("/")[0] for name in archive.getnames()} == {"config", "packs", "index", "images"}
         made = torpor.json("import", str(tmp_path / file), "--name", file.replace(".", "-"))

@@ -15,10 +15,10 @@ from torpor.cli.options import image_name
 @output.json_flag
 def command(image: str, file: str) -> None:
     """Write an image, here or in a store (IMAGE@STORE), into one new file."""
-    from torpor.cli.copy import told
     from torpor.store_handle import export
 
     source = api.find(image)
     with progress.shown(f"export {source.name}") as report:
         result = export(source, file, report)
-    output.result({"file": file, **result.describe()}, f"{source.name} → {file}\n  {told(result)}")
+    took = f"{result.seconds:.2f} s, {output.size(result.bytes)}, which take {output.size(result.stored)}"
+    output.result({"file": file, **result.describe()}, f"{source.name} → {file}\n  {took}")
