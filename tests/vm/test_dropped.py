@@ -10,7 +10,8 @@ import pytest
 from tests.conftest import eventually
 from tests.native.arena.harness import HELLO, MIB, NOT_SUPPORTED, SUCCESS, Control, Program, environment, out
 
-DEADLINE, NOT_READY, INVALID_CONTEXT, FUTEX = -3, 600, 201, "202"
+DEADLINE, NOT_READY, FUTEX = -3, 600, "202"
+INVALID_CONTEXT, CONTEXT_IS_DESTROYED = 201, 709
 
 
 class Events:
@@ -274,6 +275,12 @@ def test_a_setting_without_a_context_is_refused(tmp_path: Path, level: str) -> N
         before = running.since("settings")
         program.ok(*setting)
         assert running.since("settings") == before + 1
+    other = program.number("cuCtxCreate_v2", out(8), 0, 0)
+    ending = (("cuCtxDestroy_v2", other), ("cuCtxSetCurrent", running.context), settings[0])
+    elsewhere = program.begin(*settings[1], first=ending)
+    assert program.finish(elsewhere)["result"] == SUCCESS
+    assert [program.call(*setting)[0] for setting in settings] == [CONTEXT_IS_DESTROYED] * 2
+    program.ok("cuCtxSetCurrent", running.context)
     running.end()
 
 

@@ -62,10 +62,10 @@ bool is_set(const Setting& setting, int value) {
   return found != known().values.end() && found->second == value;
 }
 
-// The driver refuses to set something of a function in a thread without a context.
+// The driver refuses to set something of a function in a thread without a context, or whose context was destroyed.
 bool has_context() {
-  CUcontext context = nullptr;
-  return real::cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr;
+  CUdevice device = 0;
+  return real::cuCtxGetDevice(&device) == CUDA_SUCCESS;
 }
 
 // `straight` notes that answers change, which they do not where the call is left out.
