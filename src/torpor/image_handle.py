@@ -6,13 +6,13 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from torpor import paths, records
-from torpor.errors import KeeperUnavailable, NotFound, TorporError, UsageError
+from torpor.errors import ImageDamaged, KeeperUnavailable, NotFound, TorporError, UsageError
 from torpor.records import Backend
 from torpor.writeback import Course, Target, course_of, forget, opening, order_of, order_to
 
@@ -180,13 +180,14 @@ class Image:
     def remove(self) -> None:
         """Delete the image. Memory that a keeper holds for it goes back to the keeper's pool.
 
-        One that is on its way to where it would be durable is then nowhere: what has been written of it goes too.
+        One that is on its way to where it would be durable is then nowhere: what has been written of it goes too. One
+        that cannot be read goes like any other.
         """
-        from torpor.keeper.client import KeeperClient, listens
+        from torpor.keeper.client import KeeperClient
 
-        backend, order, course = self.backend, order_of(self.path), self.course
-        if self.manifest.tier == "dram" and listens(backend):
-            proof = KeeperClient(backend).call("discard", {"image": str(self.path)})["proof"]
+        order, course, keeper = order_of(self.path), self.course, self._keeper()
+        if keeper is not None:
+            proof = KeeperClient(keeper).call("discard", {"image": str(self.path)})["proof"]
             if order is not None:
                 _take_back(order.target, proof)
             return
@@ -199,6 +200,17 @@ class Image:
             forget(self.path)
             _take_back(order.target, course.proof if course is not None else None)
         shutil.rmtree(aside)
+
+
+    def _keeper(self) -> Backend | None:
+        """The keeper that may hold memory for the image."""
+        from torpor.keeper.client import listens
+
+        try:
+            able: tuple[Backend, ...] = (self.backend,) if self.manifest.tier == "dram" else ()
+        except ImageDamaged:
+            able = get_args(Backend) if self.path.is_relative_to(paths.dram_dir()) else ()
+        return next((backend for backend in able if listens(backend)), None)
 
 
 def open_image(path: Path) -> Image:
@@ -257,20 +269,33 @@ def _take_back(target: Target, proof: str | None) -> None:
 def every_image() -> list[Image]:
     """The complete and readable images of all tiers, the oldest first."""
     found = []
+    for image in _complete():
+        with suppress(TorporError):
+            found.append((image.manifest.created, image))
+    return [image for _, image in sorted(found, key=lambda pair: pair[0])]
+
+
+def every_unreadable_image() -> list[Image]:
+    """Those of all tiers of which the manifest is damaged, or of a version that is not known."""
+    found = []
+    for image in _complete():
+        try:
+            image.manifest  # noqa: B018  reads it
+        except TorporError:
+            found.append(image)
+    return found
+
+
+def _complete() -> Iterator[Image]:
+    """Whatever has a manifest, in all tiers."""
     for tier in _TIERS:
         try:
             entries = sorted(os.scandir(paths.tier_dir(tier)), key=lambda entry: entry.name)
         except FileNotFoundError:
             continue
         for entry in entries:
-            if entry.name.endswith(".partial") or not Path(entry.path, "manifest.json").is_file():
-                continue
-            image = Image(Path(entry.path))
-            try:
-                found.append((image.manifest.created, image))
-            except TorporError:
-                continue
-    return [image for _, image in sorted(found, key=lambda pair: pair[0])]
+            if not entry.name.endswith(".partial") and Path(entry.path, "manifest.json").is_file():
+                yield Image(Path(entry.path))
 
 
 def free_image_path(job: str, tier: str) -> Path:

@@ -164,6 +164,19 @@ def test_removed_images_are_gone_and_their_job_too(torpor: Cli, home: Path, coun
     assert list((home / "images").iterdir()) == []
 
 
+@pytest.mark.parametrize("tier", ["disk", "dram"])
+def test_an_image_that_cannot_be_read_is_told_and_can_be_removed(torpor: Cli, counter: str, tier: str) -> None:
+    image = Path(torpor.json("checkpoint", counter, "--tier", tier)["path"])
+    (image / "manifest.json").write_bytes(b"{")
+    listed = torpor("images")
+    assert b"count-1" not in listed.stdout
+    assert f"{image} cannot be read; `torpor rm count-1` removes it".encode() in listed.stderr
+    torpor("rm", "--image", "count-1")
+    assert not image.exists()
+    assert not list(image.parent.glob("count-1*"))
+    assert b"cannot be read" not in torpor("images").stderr
+
+
 def test_the_same_in_python(home: Path) -> None:
     del home
     import torpor as package

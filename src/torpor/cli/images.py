@@ -31,6 +31,8 @@ def command(store: str | None) -> None:
         for image in images
     ]
     output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created", "state"), rows))
+    for image in api.unreadable_images():
+        output.note(f"{image.path} cannot be read; `torpor rm {image.name}` removes it")
 
 
 def _of_store(store: str) -> None:
