@@ -17,7 +17,7 @@ from torpor.job_handle import Job, Outcome, adopted
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
 from torpor.process.terminal import Terminal
-from torpor.records import DEFAULT_VM, Backend, Vm
+from torpor.records import DEFAULT_VM, FOR_TESTS_VM, Backend, Vm
 from torpor.writeback import Target
 
 TYPE_CHECKING = False
@@ -101,8 +101,12 @@ def run(
     for option, chosen, choices in (("managed", managed, ("driver", "host")), ("vm", vm, (*get_args(Vm), None))):
         if chosen not in choices:
             raise UsageError(f"{option} cannot be {chosen!r}", hint=f"choose one of {', '.join(filter(None, choices))}")
-    if vm is None and "TORPOR_VM" not in {**os.environ, **(env or {})}:
-        vm = DEFAULT_VM
+    if vm is None:
+        asked = {**os.environ, **(env or {})}.get("TORPOR_VM")
+        if asked is None:
+            vm = DEFAULT_VM
+        elif asked not in (*get_args(Vm), *FOR_TESTS_VM):
+            raise UsageError(f"TORPOR_VM cannot be {asked!r}", hint=f"choose one of {', '.join(get_args(Vm))}")
     record = launch.start(
         argv,
         name=name,

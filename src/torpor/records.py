@@ -26,6 +26,9 @@ Backend = Literal["gpu", "sim"]
 Vm = Literal["off", "answers", "defer", "full"]
 """What is done with driver calls (docs/design/deferral.md); each level does what those before it do."""
 
+FOR_TESTS_VM = ("check", "always", "always-full")
+"""What `TORPOR_VM` may say besides: answers compared with the driver's; everything at the first chance."""
+
 DEFAULT_VM: Vm = "answers"
 """The highest level of which docs/results/h200.md shows that no job is slower with it."""
 

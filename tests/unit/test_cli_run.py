@@ -139,6 +139,20 @@ def test_the_software_gpu_is_named_where_there_is_no_other(torpor: Cli, monkeypa
     assert (b"software GPU" in done.stderr) is not paths.has_gpu()
 
 
+@pytest.mark.parametrize("way", ["around it", "for the program"])
+def test_an_unknown_level_is_refused(torpor: Cli, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    words = ["--env", "TORPOR_VM=on"] if way == "for the program" else []
+    if way == "around it":
+        monkeypatch.setenv("TORPOR_VM", "on")
+    assert b"TORPOR_VM cannot be 'on'" in torpor("run", *words, "--", "true", check=2).stderr
+    shown = ["printenv", "TORPOR_VM"]
+    assert torpor("run", *words, "--vm", "defer", "--", *shown).stdout == b"defer\n"
+    monkeypatch.setenv("TORPOR_VM", "full")
+    assert torpor("run", "--", *shown).stdout == b"full\n"
+    monkeypatch.delenv("TORPOR_VM")
+    assert torpor("run", "--", *shown).stdout == b"answers\n"
+
+
 def test_an_unknown_gpu_is_refused(torpor: Cli) -> None:
     assert b"names no GPU" in torpor("run", "--gpu", "cpu", "--", "true", check=2).stderr
 
