@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,15 +102,24 @@ def run(item: Item, out: Path, seconds: float) -> int | None:
         return None
 
 
-def settle_on(gpu: int) -> None:
+@contextmanager
+def settled_on(gpu: int) -> Iterator[None]:
     """One GPU, and of a machine with several as large a share of its processors; a home that nobody else has."""
     name = f"evidence-{gpu}-{os.getpid()}"
-    os.environ.update(CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=f"/tmp/{name}", TORPOR_DRAM=f"/dev/shm/{name}")
-    for variable in ("TORPOR_HOME", "TORPOR_DRAM"):
-        Path(os.environ[variable]).mkdir()
+    home, dram = Path("/tmp", name), Path("/dev/shm", name)
+    os.environ.update(CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=str(home), TORPOR_DRAM=str(dram))
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // max(len(list(Path("/dev").glob("nvidia[0-9]*"))), 1)
     os.sched_setaffinity(0, cores[gpu * share : (gpu + 1) * share])
+    try:
+        home.mkdir()
+        dram.mkdir()
+        yield
+    finally:
+        if (home / "keeper").exists():
+            subprocess.run([sys.executable, "-m", "torpor", "keeper", "stop"], stdout=subprocess.DEVNULL, check=False)
+        for folder in (home, dram):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
@@ -126,13 +138,22 @@ def main() -> int:
         return 0
     if unknown := [name for name in options.items if name not in known]:
         arguments.error(f"no item is called {unknown[0]}; --list names them")
-    settle_on(options.gpu)
     out = options.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
+    with settled_on(options.gpu):
+        failed = run_all([known[name] for name in options.items] or ITEMS, out, options.seconds)
+    for file in [*sorted(out.glob("*.log")), *sorted(out.glob("bench-*/report.md"))]:
+        if rows := [line for line in file.read_text(errors="replace").splitlines() if line.startswith(("|", "FAILED"))]:
+            print(file.relative_to(out), *rows, sep="\n", flush=True)
+    return int(failed)
+
+
+def run_all(items: Sequence[Item], out: Path, seconds: float) -> bool:
+    """Run them one after another, as long as there is time; whether one failed."""
     begun = time.monotonic()
     failed = False
-    for item in [known[name] for name in options.items] or ITEMS:
-        left = options.seconds - (time.monotonic() - begun) - GRACE
+    for item in items:
+        left = seconds - (time.monotonic() - begun) - GRACE
         if left < GRACE:
             print(f"no time is left for {item.name}", flush=True)
             continue
@@ -141,10 +162,7 @@ def main() -> int:
         what = "broken off" if status is None else f"status {status}"
         lines = (out / f"{item.name}.log").read_text(errors="replace").splitlines()
         print(f"[{time.monotonic() - begun:.0f} s] {item.name}: {what}: {(lines or [''])[-1][:140]}", flush=True)
-    for file in [*sorted(out.glob("*.log")), *sorted(out.glob("bench-*/report.md"))]:
-        if rows := [line for line in file.read_text(errors="replace").splitlines() if line.startswith(("|", "FAILED"))]:
-            print(file.relative_to(out), *rows, sep="\n", flush=True)
-    return int(failed)
+    return failed
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ def test_an_item_that_is_not_known_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_what_an_item_says_is_kept(tmp_path: Path, status: int) -> None:
-    code = f"print('| a row |'); exit({status})"
+    homes = tmp_path / "homes"
+    names = "os.environ[name] for name in ('TORPOR_HOME', 'TORPOR_DRAM')"
+    code = f"import os; open({str(homes)!r}, 'w').write(' '.join({names})); print('| a row |'); exit({status})"
     program = (
         f"import sys; sys.path.insert(0, {str(EVIDENCE.parent)!r}); import evidence\n"
         f"evidence.ITEMS = (evidence.Item('one', 100, (sys.executable, '-c', {code!r})),)\n"
@@ -49,3 +51,4 @@ def test_what_an_item_says_is_kept(tmp_path: Path, status: int) -> None:
     assert f"one: status {status}: | a row |" in done.stdout
     assert done.stdout.splitlines()[-2:] == ["one.log", "| a row |"]
     assert (tmp_path / "out" / "one.log").read_text() == "| a row |\n"
+    assert not any(Path(folder).exists() for folder in homes.read_text().split())
