@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from torpor import launch, paths, records, writeback
-from torpor.errors import KeeperUnavailable, UsageError
-from torpor.image_handle import Flushed, Image, every_image, every_unreadable_image, find_image
+from torpor.errors import KeeperUnavailable, TorporError, UsageError
+from torpor.image_handle import Flushed, Image, every_image, find_image
 from torpor.job_handle import Job, Outcome, adopted
 from torpor.keeper.messages import Progress
 from torpor.launch import default_backend
@@ -153,12 +153,12 @@ def open_image(name: str | os.PathLike[str]) -> Image:
 
 def images() -> list[Image]:
     """The images in this user's folders of both tiers, the oldest first. Images elsewhere are found by path only."""
+    return images_and_unreadable()[0]
+
+
+def images_and_unreadable() -> tuple[list[Image], list[tuple[Image, TorporError]]]:
+    """The same, and those that are damaged or need a newer Torpor, each with the error that says so."""
     return every_image()
-
-
-def unreadable_images() -> list[Image]:
-    """Those of which the manifest is damaged, or of a version that is not known: they can be removed."""
-    return every_unreadable_image()
 
 
 def open_store(url: str | None = None, *, limit: str | None = None) -> Store:

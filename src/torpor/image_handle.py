@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -181,7 +181,7 @@ class Image:
         """Delete the image. Memory that a keeper holds for it goes back to the keeper's pool.
 
         One that is on its way to where it would be durable is then nowhere: what has been written of it goes too. One
-        that cannot be read goes like any other.
+        that is damaged goes like any other.
         """
         from torpor.keeper.client import KeeperClient
 
@@ -200,7 +200,6 @@ class Image:
             forget(self.path)
             _take_back(order.target, course.proof if course is not None else None)
         shutil.rmtree(aside)
-
 
     def _keeper(self) -> Backend | None:
         """The keeper that may hold memory for the image."""
@@ -266,36 +265,23 @@ def _take_back(target: Target, proof: str | None) -> None:
                 one.remove()
 
 
-def every_image() -> list[Image]:
-    """The complete and readable images of all tiers, the oldest first."""
-    found = []
-    for image in _complete():
-        with suppress(TorporError):
-            found.append((image.manifest.created, image))
-    return [image for _, image in sorted(found, key=lambda pair: pair[0])]
-
-
-def every_unreadable_image() -> list[Image]:
-    """Those of all tiers of which the manifest is damaged, or of a version that is not known."""
-    found = []
-    for image in _complete():
-        try:
-            image.manifest  # noqa: B018  reads it
-        except TorporError:
-            found.append(image)
-    return found
-
-
-def _complete() -> Iterator[Image]:
-    """Whatever has a manifest, in all tiers."""
+def every_image() -> tuple[list[Image], list[tuple[Image, TorporError]]]:
+    """The complete images of all tiers: those that can be read, the oldest first, and the others with what is wrong."""
+    found, unreadable = [], []
     for tier in _TIERS:
         try:
             entries = sorted(os.scandir(paths.tier_dir(tier)), key=lambda entry: entry.name)
         except FileNotFoundError:
             continue
         for entry in entries:
-            if not entry.name.endswith(".partial") and Path(entry.path, "manifest.json").is_file():
-                yield Image(Path(entry.path))
+            if entry.name.endswith(".partial") or not Path(entry.path, "manifest.json").is_file():
+                continue
+            image = Image(Path(entry.path))
+            try:
+                found.append((image.manifest.created, image))
+            except TorporError as error:
+                unreadable.append((image, error))
+    return [image for _, image in sorted(found, key=lambda pair: pair[0])], unreadable
 
 
 def free_image_path(job: str, tier: str) -> Path:

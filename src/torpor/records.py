@@ -30,7 +30,7 @@ FOR_TESTS_VM = ("check", "always", "always-full")
 """What `TORPOR_VM` may say besides: answers compared with the driver's; everything at the first chance."""
 
 DEFAULT_VM: Vm = "answers"
-"""The highest level of which docs/results/h200.md shows that no job is slower with it."""
+"""The highest level that the figures of docs/results/h200.md support."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 

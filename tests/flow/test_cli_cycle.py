@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import PATIENCE, REPOSITORY, Cli, eventually, start_keeper
 from torpor import api
-from torpor.errors import AWAY, UsageError, WrongState
+from torpor.errors import AWAY, ImageMismatch, UsageError, WrongState
 from torpor.keeper import jobs
 
 LEAVING = REPOSITORY / "tests" / "flow" / "leaving.py"
@@ -175,6 +175,17 @@ def test_an_image_that_cannot_be_read_is_told_and_can_be_removed(torpor: Cli, co
     assert not image.exists()
     assert not list(image.parent.glob("count-1*"))
     assert b"cannot be read" not in torpor("images").stderr
+
+
+def test_an_image_of_a_newer_version_is_told_and_stays(torpor: Cli, counter: str) -> None:
+    image = Path(torpor.json("checkpoint", counter)["path"])
+    manifest = image / "manifest.json"
+    manifest.write_text(re.sub(r'"format": \d+', '"format": 999', manifest.read_text(), count=1))
+    told = torpor("images").stderr
+    assert b"has format 999" in told and b"use a newer Torpor" in told
+    assert b"torpor rm" not in told
+    torpor("rm", "--image", "count-1", check=ImageMismatch.code)
+    assert manifest.is_file()
 
 
 def test_the_same_in_python(home: Path) -> None:

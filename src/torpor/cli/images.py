@@ -6,6 +6,7 @@ import click
 
 from torpor import api
 from torpor.cli import output
+from torpor.errors import ImageDamaged
 
 
 @click.command("images")
@@ -17,7 +18,8 @@ def command(store: str | None) -> None:
         _of_store(store)
         return
     api.recover()
-    images = [image.summary() for image in api.images()]
+    readable, unreadable = api.images_and_unreadable()
+    images = [image.summary() for image in readable]
     rows = [
         (
             image["name"],
@@ -31,8 +33,11 @@ def command(store: str | None) -> None:
         for image in images
     ]
     output.result(images, output.table(("name", "job", "tier", "gpu", "cpu", "created", "state"), rows))
-    for image in api.unreadable_images():
-        output.note(f"{image.path} cannot be read; `torpor rm {image.name}` removes it")
+    for damaged, error in unreadable:
+        if isinstance(error, ImageDamaged):
+            output.note(f"{damaged.path} cannot be read; `torpor rm {damaged.name}` removes it")
+        else:
+            output.note(f"{error.message}: {error.hint}")
 
 
 def _of_store(store: str) -> None:
