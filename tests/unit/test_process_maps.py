@@ -1,9 +1,10 @@
-"""Mappings of files whose names are no ordinary text."""
+"""Mappings of files whose names are no ordinary text, and processes that end."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,17 @@ def test_names_that_end_a_line_elsewhere(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pinned, "_mount", lambda _pid: (1, "of no file"))
     assert pinned.find([os.getpid()]) == []
     mapping.close()
+
+
+def test_a_process_that_ends_has_no_mounts() -> None:
+    """The kernel then says EINVAL, where it says that one is gone of everything else."""
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays as it is until somebody waits
+        with pytest.raises(OSError, match="Invalid argument"):
+            Path(f"/proc/{process.pid}/mountinfo").read_bytes()
+        with pytest.raises(ProcessLookupError):
+            maps.mounts(process.pid)
+        assert pinned.find([process.pid]) == []
+    with pytest.raises(FileNotFoundError):
+        maps.mounts(process.pid)
+    assert maps.mounts(os.getpid())

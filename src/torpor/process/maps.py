@@ -1,7 +1,8 @@
-"""What the kernel says of a process's mappings, line by line."""
+"""What the kernel says of a process's mappings and mounts, line by line."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -13,3 +14,14 @@ def lines(pid: int) -> list[str]:
     none but the end of a line as something else.
     """
     return [os.fsdecode(line) for line in Path(f"/proc/{pid}/maps").read_bytes().split(b"\n") if line]
+
+
+def mounts(pid: int) -> list[str]:
+    """The lines of /proc/<pid>/mountinfo; FileNotFoundError or ProcessLookupError when the process is gone, or ends."""
+    try:
+        data = Path(f"/proc/{pid}/mountinfo").read_bytes()
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ProcessLookupError(errno.ESRCH, "it has given its mounts back", f"/proc/{pid}") from error
+    return [os.fsdecode(line) for line in data.split(b"\n") if line]

@@ -121,7 +121,7 @@ def _look(pid: int, found: dict[str, PinnedFile]) -> None:
 
 def _mount(pid: int) -> tuple[int, str] | None:
     """Number of the job's tmpfs in its mount namespace, and its device as maps have it; None where there is none."""
-    for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="surrogateescape").splitlines():
+    for line in maps.mounts(pid):
         number, _parent, device, _root, point, *_rest = line.split(" ")
         if point == str(PINNED_IN_JOB):
             major, minor = (int(part) for part in device.split(":"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torpor.errors import Refused
 from torpor.paths import PINNED_IN_JOB
-from torpor.process import driver_text, peers, tree
+from torpor.process import driver_text, maps, peers, tree
 from torpor.process.held import Descriptor, descriptors, half_pipes, holder_of
 from torpor.process.tree import Process
 
@@ -276,8 +276,6 @@ def _of_device(
 
 def _mounts(pid: int) -> set[str]:
     try:
-        return {
-            line.split(" ", 1)[0] for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines()
-        }
+        return {line.split(" ", 1)[0] for line in maps.mounts(pid)}
     except OSError:
         return set()

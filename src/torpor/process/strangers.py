@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torpor.errors import NoRights, NotFound, Refused
-from torpor.process import tree
+from torpor.process import maps, tree
 
 _NAMESPACES = {
     "pid": "PID namespace",
@@ -75,7 +75,7 @@ def _namespace(process: int | str, kind: str) -> int:
 
 def _job_of(process: int) -> str | None:
     """The name of the job of ours in whose mount namespace the process lives."""
-    for line in Path(f"/proc/{process}/mountinfo").read_text(errors="replace").splitlines():
+    for line in maps.mounts(process):
         fields = line.split()
         if fields[4] == "/run/torpor/job":
             return fields[3].rsplit("/", 1)[-1]
