@@ -160,6 +160,15 @@ def eventually(
         time.sleep(0.01)
 
 
+class Started(subprocess.Popen[bytes]):
+    """One that is killed by a test that fails, which would wait for its end until its own time is over."""
+
+    def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *more)
+
+
 class Cli:
     """Runs `torpor`; `check` is the exit code that the test expects, None for any."""
 
@@ -190,10 +199,10 @@ class Cli:
         """What the verb prints with `--json`."""
         return json.loads(self(*args, "--json", check=check).stdout)
 
-    def start(self, *args: str, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *args: str, **options: Any) -> Started:
         """Start `torpor` with pipes to all its streams, or with what `options` say."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen([*self.command, *args], **{**streams, **options})
+        return Started([*self.command, *args], **{**streams, **options})
 
 
 @pytest.fixture

@@ -11,11 +11,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 
 from torpor.cli import output
 
 LEAVE_SECONDS = 1.5
+
+_NUDGE_SECONDS = 0.1
 
 INTERRUPTED = 130
 
@@ -24,6 +27,28 @@ def end_soon() -> None:
     """From now on in this process; not where SIGINT is ignored, as in a shell's background."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
+        _nudge()
+
+
+def _nudge() -> None:
+    """Have no signal wait for the end of what the main thread waits for.
+
+    Python looks for signals before it begins to wait, and the kernel interrupts a wait that has begun; for one that
+    comes in between, the wait is interrupted once more by a signal that means nothing.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGURG, lambda _number, _frame: None)
+    main = threading.get_ident()
+
+    def watch() -> None:
+        while True:
+            if any(number != signal.SIGURG for number in os.read(reader, 4096)):
+                time.sleep(_NUDGE_SECONDS)
+                signal.pthread_kill(main, signal.SIGURG)
+
+    threading.Thread(target=watch, name="nudge", daemon=True).start()
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from torpor import paths, records, writeback
 from torpor.errors import Cancelled, DriverMissing, KeeperUnavailable, TorporError
 from torpor.keeper import messages, sockets
-from torpor.process.loop import is_readable
+from torpor.keeper.interruptions import Interruptions
 from torpor.records import Backend
 
 P = ParamSpec("P")
@@ -126,43 +126,42 @@ def is_talking() -> bool:
 
 
 def _converse(channel: socket.socket, request: messages.Request, on_progress: OnProgress | None) -> dict[str, Any]:
-    _reach(messages.send, channel, request)
     cancelled = False
     left: messages.Progress | None = None
-    while True:
-        try:
-            # An interruption here loses no part of a message.
-            heard = is_readable(channel.fileno(), None if left is None else LEAVE_SECONDS)
-        except KeyboardInterrupt:
-            if cancelled or request.verb not in messages.CANCELLABLE:
-                raise
-            cancelled = True
-            _reach(messages.send, channel, messages.Cancel())
-            if on_progress is not None:
-                on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
-            continue
-        if left is not None and not heard:
-            if left.event == "end":
-                raise Cancelled("cancelled, and rolled back; the keeper still waits for the store to answer")
-            if on_progress is not None:
-                on_progress(left)
-            raise KeyboardInterrupt
-        match _reach(messages.receive, channel):
-            case messages.Progress(phase=messages.CANCEL) as left:
-                pass
-            case messages.Progress() as progress:
-                left = None
+    with Interruptions() as interruptions:
+        _reach(messages.send, channel, request)
+        while True:
+            heard = interruptions.wait(channel.fileno(), None if left is None else LEAVE_SECONDS)
+            if interruptions.take():
+                if cancelled or request.verb not in messages.CANCELLABLE:
+                    raise KeyboardInterrupt
+                cancelled = True
+                _reach(messages.send, channel, messages.Cancel())
                 if on_progress is not None:
-                    on_progress(progress)
-            case messages.Done(result=result):
-                return result
-            case messages.Failed(error=error):
-                raise TorporError.from_dict(error)
-            case _:
-                raise KeeperUnavailable(
-                    f"the keeper ended during {request.verb!r}",
-                    hint="the next keeper brings the job back; `torpor ps` says how it stands",
-                )
+                    on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
+                continue
+            if not heard and left is not None:
+                if left.event == "end":
+                    raise Cancelled("cancelled, and rolled back; the keeper still waits for the store to answer")
+                if on_progress is not None:
+                    on_progress(left)
+                raise KeyboardInterrupt
+            match _reach(messages.receive, channel):
+                case messages.Progress(phase=messages.CANCEL) as left:
+                    pass
+                case messages.Progress() as progress:
+                    left = None
+                    if on_progress is not None:
+                        on_progress(progress)
+                case messages.Done(result=result):
+                    return result
+                case messages.Failed(error=error):
+                    raise TorporError.from_dict(error)
+                case _:
+                    raise KeeperUnavailable(
+                        f"the keeper ended during {request.verb!r}",
+                        hint="the next keeper brings the job back; `torpor ps` says how it stands",
+                    )
 
 
 def _reach(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:

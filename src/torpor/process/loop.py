@@ -9,18 +9,25 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 READ = select.POLLIN
 WRITE = select.POLLOUT
 
 
 def is_readable(descriptor: int, seconds: float | None = None) -> bool:
-    """Whether there is something to read, or the end, within so many seconds. Any descriptor: `select.select`, which
-    most would take, has no place for one beyond 1023, and jobs with many blocks have keepers with as many of them."""
+    """Whether there is something to read, or the end, within so many seconds."""
+    return bool(is_any_readable([descriptor], seconds))
+
+
+def is_any_readable(descriptors: Iterable[int], seconds: float | None = None) -> set[int]:
+    """Those with something to read, or the end, as soon as there is one within so many seconds. Any descriptor:
+    `select.select`, which most would take, has no place for one beyond 1023, and jobs with many blocks have keepers
+    with as many of them."""
     poll = select.poll()
-    poll.register(descriptor, READ)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
+    for descriptor in descriptors:
+        poll.register(descriptor, READ)
+    return {descriptor for descriptor, _ in poll.poll(None if seconds is None else seconds * 1000)}
 
 
 class Loop:

@@ -1,0 +1,169 @@
+"""Ctrl-C reaches who waits, at whatever moment it comes: here to a thread that does not wait, as one is that comes just
+before the wait begins."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from tests.conftest import PATIENCE
+from torpor.errors import Cancelled, TorporError
+from torpor.keeper import messages
+from torpor.keeper.client import _converse
+from torpor.keeper.interruptions import Interruptions
+
+CANCELLED = messages.Failed(error=Cancelled("cancelled, and rolled back").to_dict())
+
+
+def interrupt_this_thread() -> None:
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+@contextmanager
+def keeper(answer: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
+    """A connection to somebody who hears a request, and goes on as told."""
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(PATIENCE)
+
+    def serve() -> None:
+        with theirs:
+            assert isinstance(messages.receive(theirs), messages.Request)
+            answer(theirs)
+
+    with ours, ThreadPoolExecutor(1) as threads:
+        serving = threads.submit(serve)
+        yield ours
+        serving.result()
+
+
+def test_who_waits_for_a_keeper_is_woken() -> None:
+    def answer(client: socket.socket) -> None:
+        interrupt_this_thread()
+        assert isinstance(messages.receive(client), messages.Cancel)
+        messages.send(client, CANCELLED)
+
+    with keeper(answer) as channel, pytest.raises(Cancelled):
+        _converse(channel, messages.Request(verb="restore"), None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_one_that_comes_while_progress_is_told_cancels_as_well() -> None:
+    told = []
+
+    def answer(client: socket.socket) -> None:
+        messages.send(client, messages.Progress(phase="copy", event="start"))
+        assert isinstance(messages.receive(client), messages.Cancel)
+        messages.send(client, CANCELLED)
+
+    def show(progress: messages.Progress) -> None:
+        told.append(progress.phase)
+        if progress.phase == "copy":
+            interrupt_this_thread()
+
+    with keeper(answer) as channel, pytest.raises(Cancelled):
+        _converse(channel, messages.Request(verb="checkpoint"), show)
+    assert told == ["copy", messages.CANCEL]
+
+
+def test_the_second_one_leaves_the_keeper_to_itself() -> None:
+    def answer(client: socket.socket) -> None:
+        interrupt_this_thread()
+        assert isinstance(messages.receive(client), messages.Cancel)
+        interrupt_this_thread()
+        assert messages.receive(client) is None
+
+    with pytest.raises(KeyboardInterrupt):  # the connection ends before the other side is waited for
+        with keeper(answer) as channel, channel:
+            _converse(channel, messages.Request(verb="suspend"), None)
+
+
+def test_what_cannot_be_cancelled_is_left() -> None:
+    def answer(client: socket.socket) -> None:
+        interrupt_this_thread()
+        assert messages.receive(client) is None
+
+    with pytest.raises(KeyboardInterrupt):
+        with keeper(answer) as channel, channel:
+            _converse(channel, messages.Request(verb="flush"), None)
+
+
+def test_a_handler_that_raises_nothing_stays_the_programs_own() -> None:
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+
+    def answer(client: socket.socket) -> None:
+        interrupt_this_thread()
+        messages.send(client, messages.Done(result={"said": 1}))
+
+    try:
+        with keeper(answer) as channel:
+            assert _converse(channel, messages.Request(verb="restore"), None) == {"said": 1}
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+
+
+def test_who_was_woken_by_signals_before_still_is() -> None:
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno())
+        try:
+
+            def answer(client: socket.socket) -> None:
+                interrupt_this_thread()
+                assert isinstance(messages.receive(client), messages.Cancel)
+                messages.send(client, CANCELLED)
+
+            with keeper(answer) as channel, pytest.raises(TorporError):
+                _converse(channel, messages.Request(verb="restore"), None)
+            assert reader.recv(16) == bytes([signal.SIGINT])
+        finally:
+            assert signal.set_wakeup_fd(before) == writer.fileno()
+
+
+def test_a_callback_that_catches_them_is_left_in_the_end() -> None:
+    with pytest.raises(KeyboardInterrupt), Interruptions():
+        for _ in range(3):
+            interrupt_this_thread()
+
+
+def test_in_a_thread_there_are_none() -> None:
+    def count() -> bool:
+        ours, theirs = socket.socketpair()
+        with ours, theirs, Interruptions() as interruptions:
+            return interruptions.wait(ours.fileno(), 0.01) or interruptions.take()
+
+    with ThreadPoolExecutor(1) as threads:
+        assert not threads.submit(count).result()
+
+
+COMMAND = """
+import signal, threading
+from torpor.cli import interrupt
+interrupt.end_soon()
+waiting, never = threading.Event(), threading.Lock()
+never.acquire()
+def kill():
+    waiting.wait()
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=kill, daemon=True).start()
+waiting.set()
+try:
+    never.acquire()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_command_is_interrupted_whatever_it_waits_for() -> None:
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout == "interrupted\n", done.stderr
