@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,9 @@ PATIENCE = 100.0
 # Programs that fork beside threads, as many do, are what is tested here; from 3.12 on Python warns of each on stderr.
 FORKS = "ignore:This process:DeprecationWarning"
 os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), FORKS)))
+
+# Who runs the tests in a shell's background has it ignored, in all that they start as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes to be drawn says something of the machine alone.
 settings.register_profile("torpor", deadline=None, suppress_health_check=[HealthCheck.too_slow])

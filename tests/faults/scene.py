@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -43,8 +42,6 @@ class Scene:
         self.place.mkdir()
         self.torpor = Cli()
         self._before = {name: os.environ.get(name) for name in _VARIABLES}
-        # A shell starts what runs in its background with SIGINT ignored, and that would be the command line's, too.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         real = find_criu().argv
         os.environ.update(
             TORPOR_HOME=str(self.home),
