@@ -35,6 +35,12 @@ CUresult go_straight(Straight straight) {
 // What becomes of a call.
 enum class Way { straight, queue, nowhere };
 
+// Bytes of a call's arguments that say anything.
+template <typename Arguments>
+std::size_t used_of(const Arguments& arguments) {
+  return sizeof arguments;
+}
+
 // Puts a call on the queue, `call(arguments)` in the submitter, if `fill` says so. Otherwise nothing has happened.
 template <typename Arguments, typename Fill>
 Way enqueue(CUcontext context, CUresult (*call)(Item&), const Arguments& arguments, Fill fill) {
@@ -46,7 +52,7 @@ Way enqueue(CUcontext context, CUresult (*call)(Item&), const Arguments& argumen
   if (const Way way = fill(turn, *item); way != Way::queue) return way;
   item->run = call;
   item->context = context;
-  std::memcpy(item->arguments, &arguments, sizeof arguments);
+  std::memcpy(item->arguments, &arguments, used_of(arguments));
   turn.publish();
   return Way::queue;
 }

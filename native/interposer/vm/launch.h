@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "proofs.h"
@@ -17,6 +18,11 @@ struct Launch {
   CUstream stream;
   std::array<CUlaunchAttribute, Key::kAttributes> attributes;
 };
+
+// Bytes of it that say anything.
+inline std::size_t used_of(const Launch& launch) {
+  return offsetof(Launch, attributes) + launch.attribute_count * sizeof launch.attributes[0];
+}
 
 // Makes it: what `run` of such an item is.
 CUresult launch(Item& item);

@@ -36,6 +36,9 @@ constexpr std::uint32_t kWindow = 512;        // items between two judgements
 constinit std::mutex adding;          // Turn; taken across a fork
 constinit Item* ring = nullptr;       // written under `adding`
 constinit std::uint64_t published = 0;  // under `adding`; `added` without its wrapping around
+// What each side knows of the other's: a look takes the line from the other processor, which wants to write there next.
+constinit std::uint32_t seen_taken = 0;        // under `adding`
+constexpr std::uint32_t kLook = 16;            // items between two looks of the submitter that need not be
 // Apart, since one is the program's threads' and one the submitter's. Their difference is the length of the queue.
 alignas(64) constinit Word added{0};
 alignas(64) constinit Word taken{0};
@@ -50,13 +53,18 @@ constinit thread_local bool submitter __attribute__((tls_model("initial-exec")))
 // While this thread holds `adding` for a fork, and other handlers of that fork may call the driver.
 constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
 
-alignas(64) constinit std::atomic<std::uint64_t> deferred{0}, waits{0}, deepest{0}, waiting_ns{0};
+alignas(64) constinit std::atomic<std::uint64_t> deferred{0}, waits{0}, waiting_ns{0};
 constinit std::atomic<std::uint64_t> straight{0}, dropped[kDrops]{};
-alignas(64) constinit std::atomic<std::uint64_t> submitting_ns{0};
+alignas(64) constinit std::atomic<std::uint64_t> submitting_ns{0}, deepest{0};
 constinit std::uint64_t judged_submitting = 0, judged_waiting = 0, judged_waits = 0;  // under `adding`
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
   counter.fetch_add(value, std::memory_order_relaxed);
+}
+
+// Of a counter that has one writer at a time.
+void add_alone(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
 }
 
 // True once `done()`; spins for kSpinNs at most.
@@ -138,7 +146,12 @@ void submit() {
     CUcontext current = nullptr;
     std::uint64_t generation = proofs::generation();
     std::uint64_t before = thread::monotonic_nanoseconds();
-    for (std::uint32_t at = next, end; (end = added.load(std::memory_order_acquire)) != at;) {
+    for (std::uint32_t at = next, end = at;;) {
+      if (at == end || at % kLook == 0) {
+        end = added.load(std::memory_order_acquire);
+        if (at == end) break;
+        if (end - at > deepest.load(std::memory_order_relaxed)) deepest.store(end - at, std::memory_order_relaxed);
+      }
       if (const std::uint64_t now = proofs::generation(); now != generation) {
         generation = now;
         current = nullptr;
@@ -151,7 +164,7 @@ void submit() {
       if (count == 0) run(item, current);
       const std::uint64_t after = thread::monotonic_nanoseconds();
       if (count == 0 && merges()) merging::submitted(item, after - before);
-      add(submitting_ns, after - before);
+      add_alone(submitting_ns, after - before);
       before = after;
       at += std::max(count, std::uint32_t{1});
       taken.store(at, std::memory_order_seq_cst);
@@ -264,7 +277,8 @@ Turn::Turn() {
     locked_ = true;
     if (late.load(std::memory_order_acquire) != CUDA_SUCCESS || !ready()) return;
     const std::uint32_t at = added.load(std::memory_order_relaxed);
-    if (at - taken.load(std::memory_order_acquire) < kItems) {
+    if (at - seen_taken >= kItems) seen_taken = taken.load(std::memory_order_acquire);
+    if (at - seen_taken < kItems) {
       slot_ = &ring[at % kItems];
       slot_->number = published;
       return;
@@ -310,9 +324,7 @@ void Turn::publish() {
     asleep.store(0, std::memory_order_relaxed);
     thread::wake_all(asleep);
   }
-  const std::uint64_t length = at - taken.load(std::memory_order_relaxed);
-  if (length > deepest.load(std::memory_order_relaxed)) deepest.store(length, std::memory_order_relaxed);
-  add(deferred, 1);
+  add_alone(deferred, 1);
   if (at % kWindow == 0) judge_window(kWindow);
 }
 

@@ -15,8 +15,9 @@
 
 namespace torpor::vm {
 
-// One deferred call. `run` makes it, in the submitter thread and with `context` current.
-struct Item {
+// One deferred call. `run` makes it, in the submitter thread and with `context` current. What a call writes here comes from
+// the submitter's cache: most need the first two lines and one of parameters.
+struct alignas(64) Item {
   static constexpr std::size_t kArguments = 512, kParameters = 32768;  // a kernel takes 32764 bytes at most
   enum class State : std::uint32_t { waiting, begun, out };
 
@@ -26,7 +27,7 @@ struct Item {
   std::atomic<State> state;
   std::size_t parameter_bytes;
   alignas(16) std::byte arguments[kArguments];    // of the call
-  alignas(16) std::byte parameters[kParameters];  // of a kernel
+  alignas(64) std::byte parameters[kParameters];  // of a kernel
 };
 
 // The right to add one item. While it lives no other thread adds one, so it must not outlive a few hundred nanoseconds.
