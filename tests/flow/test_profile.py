@@ -92,6 +92,7 @@ def test_a_program_that_never_uses_the_gpu(torpor: Cli) -> None:
     assert done.stdout == b"out\n"
     assert b"no process used the driver" in done.stderr
     assert b"0 driver calls" in done.stderr
+    assert b"CALLS" not in done.stderr  # no table of nothing
 
 
 def test_children_are_counted_too(torpor: Cli) -> None:

@@ -30,6 +30,8 @@ def test_every_verb_has_help_and_json(capsys: pytest.CaptureFixture[str]) -> Non
         return capsys.readouterr().out
 
     listed = help_of()
+    assert "..." not in listed.partition("Commands:")[2]  # no sentence is cut off
+    assert "..." not in help_of("keeper").partition("Commands:")[2]
     for verb in VERBS:
         assert f"\n  {verb} " in listed
         text = help_of(verb)

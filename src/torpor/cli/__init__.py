@@ -13,6 +13,7 @@ import click
 
 from torpor import __version__, paths
 from torpor.cli import interrupt, output
+from torpor.cli.sub_commands import SubCommands
 from torpor.errors import NoRights, NoSpace, TorporError, UsageError
 
 VERBS = (
@@ -57,7 +58,7 @@ class _Broken(Exception):
         self.error = error
 
 
-class Verbs(click.Group):
+class Verbs(SubCommands):
     """Sub-commands that are imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

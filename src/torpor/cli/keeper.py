@@ -11,6 +11,7 @@ import click
 
 from torpor import api
 from torpor.cli import output
+from torpor.cli.sub_commands import SubCommands
 from torpor.errors import UsageError
 from torpor.records import Backend
 
@@ -23,7 +24,7 @@ which = click.option(
 )
 
 
-@click.group("keeper", no_args_is_help=False)
+@click.group("keeper", cls=SubCommands, no_args_is_help=False)
 def command() -> None:
     """Look after the daemon that moves memory. It starts by itself when it is needed."""
 

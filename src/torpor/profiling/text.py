@@ -14,13 +14,14 @@ Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 
 def report(profile: Profile, table: Table, size: Callable[[float], str]) -> str:
     """The whole profile as text; `table` and `size` are how the command line writes tables and bytes."""
-    parts = [
-        _head(profile),
-        table(("family", "calls", "per second", "per gpu second"), _rows(profile.calls["by_family"], "family")),
-        _names(profile, table),
-        _moved(profile, size),
-        _cost(profile, table),
-    ]
+    parts = [_head(profile)]
+    if profile.calls["calls"]:
+        parts += [
+            table(("family", "calls", "per second", "per gpu second"), _rows(profile.calls["by_family"], "family")),
+            _names(profile, table),
+            _moved(profile, size),
+            _cost(profile, table),
+        ]
     if profile.driver_time is not None:
         spent = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in profile.driver_time.items())
         parts.append(f"in the driver: {spent}")
