@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -197,11 +198,11 @@ def semaphores(_place: Path) -> Check:
     return check
 
 
-def named_semaphores(place: Path) -> Check:
+def named_semaphores(_place: Path) -> Check:
     """sem_open by name: the maker's mapping is of a file whose first name is gone; a child waits in it."""
     library = ctypes.CDLL("libc.so.6", use_errno=True)
     library.sem_open.restype = ctypes.c_void_p
-    names = [f"/torpor-{place.parent.name}-{os.getpid()}-{name}".encode() for name in ("gate", "done")]
+    names = [f"/torpor-{uuid.uuid4().hex}-{name}".encode() for name in ("gate", "done")]
     gate, done = (ctypes.c_void_p(library.sem_open(name, os.O_CREAT, 0o600, 0)) for name in names)
     AFTERWARDS.extend(lambda name=name: library.sem_unlink(name) for name in names)
 

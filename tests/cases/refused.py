@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def huge_deleted(place: Path) -> Check:
 
 def message_queue(_place: Path) -> Check:
     """A POSIX message queue."""
-    name = f"/torpor-test-{os.getpid()}".encode()
+    name = f"/torpor-test-{uuid.uuid4().hex}".encode()
     fd = checked(LIBC.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None))
     LIBC.mq_unlink(name)
     checked(LIBC.mq_send(fd, b"note", 4, 0))

@@ -33,6 +33,7 @@ class Stranger:
             env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            start_new_session=True,  # that of the tests may be one from outside their PID namespace
         )
         self.pid = self.process.pid
         assert self.line() == "ready"
