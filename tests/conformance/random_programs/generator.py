@@ -28,7 +28,8 @@ class Generator:
 
     def constant(self, kind: str) -> t.Expression:
         edges = values.EDGES[kind]
-        return t.Constant(kind, edges[self.pick(len(edges))])
+        # The compiler makes an infinity of a signalling NaN when it narrows a constant.
+        return t.Constant(kind, op.quiet(kind, edges[self.pick(len(edges))]))
 
     def leaf(self, kind: str) -> t.Expression:
         known = [name for name, of in VARIABLES.items() if of == kind]

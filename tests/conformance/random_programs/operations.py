@@ -21,6 +21,13 @@ def _kind(x: Array) -> str:
     return next(kind for kind, dtype in DTYPES.items() if x.dtype == dtype)
 
 
+def quiet(kind: str, bits: int) -> int:
+    """The same, but for a signalling NaN, which becomes a quiet one."""
+    if kind not in FLOATS or not np.isnan(made(kind, np.array([bits], np.uint64))[0]):
+        return bits
+    return bits | _NANS[kind]
+
+
 def _by_unsigned(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """Wraps around for integers; floats are left alone (f16 is computed in f32 by numpy, which rounds the same)."""
 
