@@ -2,8 +2,9 @@
 
 Copies of the same program live side by side on the same processor core: one native, one under `torpor run`, and for the
 control a second native one. They take turns (`torpor.bench.turns`); `torpor bench launch transfers` asks the same of
-more kinds. Programs: bench/native/calls.c (null-kernel launches, 8-byte copies, a query) and bench/eager_loop.py (eager
-PyTorch).
+more kinds. Programs: bench/native/calls.c (null-kernel launches, 8-byte copies, a query), bench/eager_loop.py (eager
+PyTorch) and, where its kinds are asked for, bench/decode_loop.py (decoding with an 8 B-shaped model: three copies take
+60 GiB).
 
 Reported for each kind: native time (median), and the ratio to it of Torpor and of the control: each group's median
 ratio of adjacent batches, of these the median, and the lowest and highest (of nine groups and more: the interval that
@@ -32,6 +33,8 @@ from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 HERE = Path(__file__).parent
 CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
 EAGER = ("eager_add", "eager_mm", "eager_train_step")
+DECODE = tuple(f"decode_{form}_{rows}" for form in ("eager", "pieces") for rows in (1, 8, 64))
+PROGRAMS = {"eager_loop.py": EAGER, "decode_loop.py": DECODE}
 
 
 def main() -> None:
@@ -55,7 +58,8 @@ def main() -> None:
         )
         calls = str(Path(folder) / "calls")
         subprocess.run(["cc", "-O2", "-o", calls, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
-        for command, known in (([calls], CALLS), ([sys.executable, str(HERE / "eager_loop.py")], EAGER)):
+        programs = {name: [sys.executable, str(HERE / name)] for name in PROGRAMS}
+        for command, known in (([calls], CALLS), *((programs[name], known) for name, known in PROGRAMS.items())):
             kinds = [turns.Kind(name=kind, ask=kind) for kind in known if kind in options.kinds]
             for one in turns.compare(command, kinds, settings) if kinds else ():
                 ratios = [cost(one.cost[side]) for side in (TORPOR, CONTROL)]

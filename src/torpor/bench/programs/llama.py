@@ -105,27 +105,21 @@ class Decoder:
         ids, places, slots = (each.to(self.device) for each in (ids, places, slots))
         x = functional.embedding(ids, self.weights["embed"])
         for layer in range(self.options.layers):
-            query, key, value = self._heads(layer, x, places, slots)
+            query, key, value = self.heads_of(layer, x, places, slots)
             mixed = functional.scaled_dot_product_attention(
                 query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0), is_causal=True, enable_gqa=True
             )
-            x = self._rest(layer, x, mixed[0].transpose(0, 1).flatten(1))
-        return int(self._next(x[-1:]).item())
+            x = self.rest(layer, x, mixed[0].transpose(0, 1).flatten(1))
+        return int(self.next(x[-1:]).item())
 
     @torch.inference_mode()
     def decode(self, tokens: list[int], places: list[int], tables: list[list[int]], graphs: bool) -> list[int]:
         """One token on for each request: its last token, where that stands, and its pages."""
-        count = len(tokens)
-        rows = min(1 << (count - 1).bit_length(), self.options.slots)
-        padding = rows - count
-        inputs = [
-            torch.tensor(tokens + [0] * padding),
-            torch.tensor(places + [0] * padding),
-            torch.tensor([table + [0] * (self.width - len(table)) for table in [*tables, *[[0]] * padding]]),
-        ]
+        inputs = self.inputs(tokens, places, tables)
         if not graphs:
             found = self._decode(*(each.to(self.device) for each in inputs))
         else:
+            rows = len(inputs[0])
             if rows not in self.graphs:
                 self._capture(rows)
             graph, places_of_inputs, found = self.graphs[rows]
@@ -133,28 +127,48 @@ class Decoder:
                 to.copy_(each)
             graph.replay()
         new: list[int] = found.tolist()
-        return new[:count]
+        return new[: len(tokens)]
+
+    def inputs(self, tokens: list[int], places: list[int], tables: list[list[int]]) -> list[torch.Tensor]:
+        """What a decoding step works on, in the host's memory: tokens, places and pages, padded to a power of two."""
+        rows = min(1 << (len(tokens) - 1).bit_length(), self.options.slots)
+        padding = rows - len(tokens)
+        return [
+            torch.tensor(tokens + [0] * padding),
+            torch.tensor(places + [0] * padding),
+            torch.tensor([table + [0] * (self.width - len(table)) for table in [*tables, *[[0]] * padding]]),
+        ]
 
     def _decode(self, ids: torch.Tensor, places: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
-        rows, step = ids.shape[0], torch.arange(self.page, device=self.device)
-        slots = (tables[:, :, None] * self.page + step).view(rows, -1)  # of every cached token
+        slots, mine, mask = self.reach(places, tables)
+        x = functional.embedding(ids, self.weights["embed"])
+        for layer in range(self.options.layers):
+            query, _, _ = self.heads_of(layer, x, places, mine)
+            x = self.rest(layer, x, self.attend(layer, query, slots, mask))
+        return self.next(x)
+
+    def reach(self, places: torch.Tensor, tables: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Slots of every cached token (rows, longest), those of the present tokens (rows), and the attention's mask."""
+        rows, step = places.shape[0], torch.arange(self.page, device=self.device)
+        slots = (tables[:, :, None] * self.page + step).view(rows, -1)
         mine = slots.gather(1, places[:, None]).flatten()
         reach = torch.arange(slots.shape[1], device=self.device)
         mask = torch.where(reach <= places[:, None], 0.0, float("-inf")).to(torch.bfloat16)[:, None, :]
-        x = functional.embedding(ids, self.weights["embed"])
-        for layer in range(self.options.layers):
-            query, _, _ = self._heads(layer, x, places, mine)
-            keys, values = (
-                cache[layer].index_select(1, slots.flatten()).view(self.kv_heads, rows, -1, self.head)
-                for cache in (self.keys, self.values)
-            )
-            grouped = query.view(self.kv_heads, -1, rows, self.head).transpose(1, 2)
-            scores = grouped @ keys.transpose(2, 3) / self.head**0.5 + mask
-            mixed = scores.softmax(-1, dtype=torch.float32).bfloat16() @ values  # (kv heads, rows, group, head)
-            x = self._rest(layer, x, mixed.permute(1, 0, 2, 3).reshape(rows, -1))
-        return self._next(x)
+        return slots, mine, mask
 
-    def _heads(
+    def attend(self, layer: int, query: torch.Tensor, slots: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What each row takes from its cached tokens (rows, heads * head)."""
+        rows = slots.shape[0]
+        keys, values = (
+            cache[layer].index_select(1, slots.flatten()).view(self.kv_heads, rows, -1, self.head)
+            for cache in (self.keys, self.values)
+        )
+        grouped = query.view(self.kv_heads, -1, rows, self.head).transpose(1, 2)
+        scores = grouped @ keys.transpose(2, 3) / self.head**0.5 + mask
+        mixed = scores.softmax(-1, dtype=torch.float32).bfloat16() @ values  # (kv heads, rows, group, head)
+        return mixed.permute(1, 0, 2, 3).reshape(rows, -1)
+
+    def heads_of(
         self, layer: int, x: torch.Tensor, places: torch.Tensor, slots: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Query (heads, rows, head), key and value (kv heads, rows, head); the last two are cached at `slots`."""
@@ -172,7 +186,7 @@ class Decoder:
         left, right = x.chunk(2, dim=-1)
         return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=-1)
 
-    def _rest(self, layer: int, x: torch.Tensor, mixed: torch.Tensor) -> torch.Tensor:
+    def rest(self, layer: int, x: torch.Tensor, mixed: torch.Tensor) -> torch.Tensor:
         x = x + functional.linear(mixed, self.weights[f"{layer}.out"])
         both = functional.linear(self._normed(x, f"{layer}.wide_norm"), self.weights[f"{layer}.wide"])
         gate, up = both.chunk(2, dim=-1)
@@ -181,7 +195,7 @@ class Decoder:
     def _normed(self, x: torch.Tensor, name: str) -> torch.Tensor:
         return functional.rms_norm(x, (x.shape[-1],), self.weights[name][0], 1e-5)
 
-    def _next(self, x: torch.Tensor) -> torch.Tensor:
+    def next(self, x: torch.Tensor) -> torch.Tensor:
         return functional.linear(self._normed(x, "norm"), self.weights["head"]).argmax(-1)
 
     def _capture(self, rows: int) -> None:
