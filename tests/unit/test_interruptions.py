@@ -73,6 +73,24 @@ def test_one_that_comes_while_progress_is_told_cancels_as_well() -> None:
     assert told == ["copy", messages.CANCEL]
 
 
+def test_one_that_comes_when_all_is_done_takes_nothing_from_it() -> None:
+    over = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        messages.send(client, messages.Progress(phase="copy", event="end"))
+        messages.send(client, messages.Done(result={"said": 1}))
+        client.close()
+        over.set()
+
+    def show(progress: messages.Progress) -> None:
+        if progress.phase == "copy":
+            assert over.wait(PATIENCE)
+            interrupt_this_thread()
+
+    with keeper(answer) as channel:
+        assert _converse(channel, messages.Request(verb="restore"), show) == {"said": 1}
+
+
 def test_the_second_one_leaves_the_keeper_to_itself() -> None:
     def answer(client: socket.socket) -> None:
         interrupt_this_thread()

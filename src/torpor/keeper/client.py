@@ -136,7 +136,8 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
                 if cancelled or request.verb not in messages.CANCELLABLE:
                     raise KeyboardInterrupt
                 cancelled = True
-                _reach(messages.send, channel, messages.Cancel())
+                with suppress(OSError):  # it has ended: what it said last is still to be heard
+                    messages.send(channel, messages.Cancel())
                 if on_progress is not None:
                     on_progress(messages.Progress(phase=messages.CANCEL, event="start"))
                 continue
