@@ -3,6 +3,7 @@ before the wait begins."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -11,10 +12,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import PATIENCE
+from tests.conftest import PATIENCE, Cli
 from torpor.errors import Cancelled, TorporError
 from torpor.keeper import messages
 from torpor.keeper.client import _converse
@@ -148,6 +150,84 @@ def test_who_was_woken_by_signals_before_still_is() -> None:
             assert signal.set_wakeup_fd(before) == writer.fileno()
 
 
+def test_signals_that_come_after_the_last_wait_are_passed_on_as_well() -> None:
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.settimeout(PATIENCE)
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno())
+        try:
+            with pytest.raises(KeyboardInterrupt), Interruptions():
+                interrupt_this_thread()
+            assert reader.recv(16) == bytes([signal.SIGINT])
+        finally:
+            signal.set_wakeup_fd(before)
+
+
+def test_one_that_nobody_took_is_raised_at_the_end() -> None:
+    def answer(client: socket.socket) -> None:
+        messages.send(client, messages.Progress(phase="copy", event="start"))
+        messages.send(client, messages.Done(result={}))
+
+    def show(_progress: messages.Progress) -> None:
+        interrupt_this_thread()
+        raise TorporError("no room for a report")
+
+    with keeper(answer) as channel, pytest.raises(TorporError, match="no room"):
+        _converse(channel, messages.Request(verb="flush"), show)
+    with pytest.raises(KeyboardInterrupt), Interruptions():
+        interrupt_this_thread()
+    with Interruptions() as interruptions:
+        interrupt_this_thread()
+        assert interruptions.take()
+
+
+def test_a_call_in_the_progress_of_another_hears_them() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, Interruptions() as outer:
+        with Interruptions() as inner:
+            interrupt_this_thread()
+            assert not inner.wait(ours.fileno())
+            assert inner.take()
+        assert not outer.take()
+        interrupt_this_thread()
+        assert outer.take()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_that_the_program_chose_meanwhile_stays() -> None:
+    def own(_number: int, _frame: object) -> None:
+        pass
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with Interruptions():
+            signal.signal(signal.SIGINT, own)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("call", range(2), ids=["begin", "end"])
+def test_one_that_comes_while_it_begins_or_ends_leaves_nothing(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """When the descriptor to be woken by has just been changed."""
+    real, calls = signal.set_wakeup_fd, iter(range(10))
+    there = len(os.listdir("/proc/self/fd"))
+
+    def interrupted(*arguments: int, **more: bool) -> int:
+        before = real(*arguments, **more)
+        if next(calls) == call:
+            interrupt_this_thread()
+        return before
+
+    monkeypatch.setattr(signal, "set_wakeup_fd", interrupted)
+    with pytest.raises(KeyboardInterrupt), Interruptions():
+        pass
+    assert real(-1) == -1
+    assert len(os.listdir("/proc/self/fd")) == there
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_callback_that_catches_them_is_left_in_the_end() -> None:
     with pytest.raises(KeyboardInterrupt), Interruptions():
         for _ in range(3):
@@ -180,6 +260,14 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
+
+
+def test_a_command_that_has_not_begun_ends_without_a_traceback(tmp_path: Path) -> None:
+    """While its modules are imported."""
+    (tmp_path / "click.py").write_text("import os; os.kill(os.getpid(), 2); raise SystemExit('late')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*Cli.command, "ps"], env=env, capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_a_command_is_interrupted_whatever_it_waits_for() -> None:

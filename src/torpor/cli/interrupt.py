@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 def end_soon() -> None:
     """From now on in this process; not where SIGINT is ignored, as in a shell's background."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(signal.SIGINT, _interrupted)
         _nudge()
 

@@ -155,6 +155,8 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
                     if on_progress is not None:
                         on_progress(progress)
                 case messages.Done(result=result):
+                    if request.verb in messages.CANCELLABLE and not cancelled:
+                        interruptions.take()  # too late
                     return result
                 case messages.Failed(error=error):
                     raise TorporError.from_dict(error)
