@@ -34,8 +34,14 @@ os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARN
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes to be drawn says something of the machine alone.
-settings.register_profile("torpor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("torpor")
+_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("random", **_PATIENT)
+settings.register_profile("fixed", **_PATIENT, derandomize=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What hypothesis draws is the same each time, but with `--full`: there new examples are looked for."""
+    settings.load_profile("fixed" if "not full" in config.option.markexpr else "random")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

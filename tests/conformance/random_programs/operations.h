@@ -27,6 +27,10 @@ DEVICE f16 neg(f16 a) { return {(u16)(a.bits ^ 0x8000)}; }
 template <typename T> DEVICE u32 less(T a, T b) { return a < b; } DEVICE u32 less(f16 a, f16 b) { return wide(a) < wide(b); }
 template <typename T> DEVICE u32 same(T a, T b) { return a == b; } DEVICE u32 same(f16 a, f16 b) { return wide(a) == wide(b); }
 template <typename T> DEVICE T pick(u32 c, T a, T b) { return c ? a : b; }
+// Opaque to the compiler, which else makes a minimum of `a < b ? a : b`, with another sign where both are zero.
+#define CHOICE(T, letter) DEVICE T pick(u32 c, T a, T b) { T r; asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; " \
+  "selp." #T " %0, %2, %3, p; }" : "=" letter(r) : "r"(c), letter(a), letter(b)); return r; }
+CHOICE(f32, "f") CHOICE(f64, "d")
 template <typename T> DEVICE T least(T a, T b) { return pick(less(a, b), a, b); }
 DEVICE u32 ones(u32 a) { return __popc(a); } DEVICE u64 ones(u64 a) { return __popcll(a); }
 DEVICE u32 mirror(u32 a) { return __brev(a); } DEVICE u64 mirror(u64 a) { return __brevll(a); }
