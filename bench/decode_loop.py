@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -84,25 +85,29 @@ class Pieces:
         return found[: len(self.requests.given[0])]
 
 
+def step_of(decoder: Decoder, kind: str) -> Callable[[], list[int]]:
+    """What decodes one token in this form for so many requests."""
+    form, rows = kind.removeprefix("decode_").split("_")
+    requests = Requests(decoder, int(rows))
+    if form == "eager":
+        return requests.eager
+    pieces = Pieces(requests)
+    if pieces.step() != requests.eager():
+        raise SystemExit("in pieces the tokens are others")
+    return pieces.step
+
+
 def main() -> None:
-    shape = MODEL.options()
-    chosen = options(__doc__, "decode").parse_args([*shape, "--longest", "256", "--slots", "64"])
+    chosen = options(__doc__, "decode").parse_args([*MODEL.options(), "--longest", "256", "--slots", "64"])
     decoder = Decoder(chosen)
     decoder.fill()
-    requests: dict[int, Requests] = {}
-    pieces: dict[int, Pieces] = {}
+    known: dict[str, Callable[[], list[int]]] = {}
     gc.disable()
     for line in sys.stdin:
         kind, steps = line.split()
-        form, rows = kind.removeprefix("decode_").split("_")
-        at_work = requests.setdefault(int(rows), Requests(decoder, int(rows)))
-        step = at_work.eager
-        if form == "pieces":
-            if int(rows) not in pieces:
-                pieces[int(rows)] = Pieces(at_work)
-                if pieces[int(rows)].step() != at_work.eager():
-                    raise SystemExit("in pieces the tokens are others")
-            step = pieces[int(rows)].step
+        if kind not in known:
+            known[kind] = step_of(decoder, kind)
+        step = known[kind]
         torch.cuda.synchronize()
         start = time.perf_counter_ns()
         for _ in range(int(steps)):

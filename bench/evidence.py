@@ -53,15 +53,13 @@ def test(name: str, seconds: int) -> Item:
     return Item(name, seconds, (sys.executable, "-m", "pytest", *options, f"tests/gpu/test_{name}.py"))
 
 
-EAGER = ("--kinds", "eager_add", "eager_mm", "eager_train_step")
-DECODE = ("--kinds", *(f"decode_{form}_{rows}" for form in ("eager", "pieces") for rows in (1, 8, 64)))
 ITEMS = (
     bench("cycle", 480, "bench/cycle.py", "--repeat", "3", "--repeat-driver", "1", "--touch-gib", "100"),
     Item("levels", 90, (sys.executable, "bench/levels.py")),
     bench("overhead", 150, "bench/overhead.py", "--groups", "5", "--rounds", "5"),
-    bench("defer", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "defer", *EAGER),
-    bench("full", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "full", *EAGER),
-    bench("decode", 240, "bench/overhead.py", "--groups", "2", "--rounds", "4", "--vm", "full", *DECODE),
+    bench("defer", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "defer", "--kinds", "eager"),
+    bench("full", 80, "bench/overhead.py", "--groups", "3", "--rounds", "5", "--vm", "full", "--kinds", "eager"),
+    bench("decode", 240, "bench/overhead.py", "--groups", "2", "--rounds", "4", "--vm", "full", "--kinds", "decode"),
     part("cold-start", 300, "--models", "0.5b,8b", "--repeats", "2"),
     part("launch", 70, "--groups", "3", "--rounds", "4"),
     part("transfers", 130, "--groups", "3", "--rounds", "4"),

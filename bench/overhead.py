@@ -11,7 +11,7 @@ ratio of adjacent batches, of these the median, and the lowest and highest (of n
 holds the median with 95 %). What the control differs from 1 cannot be told from noise. With `--vm defer` the question
 is what deferring calls gains.
 
-    python bench/overhead.py [--groups 7] [--rounds 10] [--vm off] [--out results.json]
+    python bench/overhead.py [--groups 7] [--rounds 10] [--vm off] [--kinds calls eager …] [--out results.json]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
 EAGER = ("eager_add", "eager_mm", "eager_train_step")
 DECODE = tuple(f"decode_{form}_{rows}" for form in ("eager", "pieces") for rows in (1, 8, 64))
-PROGRAMS = {"eager_loop.py": EAGER, "decode_loop.py": DECODE}
+GROUPS = {"calls": CALLS, "eager": EAGER, "decode": DECODE}
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     arguments.add_argument("--groups", type=int, default=7)
     arguments.add_argument("--rounds", type=int, default=10)
     arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default="off")
-    arguments.add_argument("--kinds", nargs="*", default=[*CALLS, *EAGER])
+    arguments.add_argument("--kinds", nargs="*", default=["calls", "eager"], help="or groups of them")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
     found = {}
@@ -58,9 +58,9 @@ def main() -> None:
         )
         calls = str(Path(folder) / "calls")
         subprocess.run(["cc", "-O2", "-o", calls, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
-        programs = {name: [sys.executable, str(HERE / name)] for name in PROGRAMS}
-        for command, known in (([calls], CALLS), *((programs[name], known) for name, known in PROGRAMS.items())):
-            kinds = [turns.Kind(name=kind, ask=kind) for kind in known if kind in options.kinds]
+        for group, known in GROUPS.items():
+            command = [calls] if group == "calls" else [sys.executable, str(HERE / f"{group}_loop.py")]
+            kinds = [turns.Kind(name=kind, ask=kind) for kind in known if {kind, group} & set(options.kinds)]
             for one in turns.compare(command, kinds, settings) if kinds else ():
                 ratios = [cost(one.cost[side]) for side in (TORPOR, CONTROL)]
                 print(f"| {one.name} | {one.sides[NATIVE].median:.1f} | {' | '.join(ratios)} |", flush=True)
