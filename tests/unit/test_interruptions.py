@@ -46,13 +46,15 @@ def keeper(answer: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
         serving.result()
 
 
-def test_who_waits_for_a_keeper_is_woken() -> None:
-    def answer(client: socket.socket) -> None:
-        interrupt_this_thread()
-        assert isinstance(messages.receive(client), messages.Cancel)
-        messages.send(client, CANCELLED)
+def interrupted_at_work(client: socket.socket) -> None:
+    """As `answer`: the user stops waiting, and the verb is undone."""
+    interrupt_this_thread()
+    assert isinstance(messages.receive(client), messages.Cancel)
+    messages.send(client, CANCELLED)
 
-    with keeper(answer) as channel, pytest.raises(Cancelled):
+
+def test_who_waits_for_a_keeper_is_woken() -> None:
+    with keeper(interrupted_at_work) as channel, pytest.raises(Cancelled):
         _converse(channel, messages.Request(verb="restore"), None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -131,37 +133,32 @@ def test_a_handler_that_raises_nothing_stays_the_programs_own() -> None:
     assert heard == [signal.SIGINT]
 
 
-def test_who_was_woken_by_signals_before_still_is() -> None:
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        writer.setblocking(False)
-        before = signal.set_wakeup_fd(writer.fileno())
-        try:
-
-            def answer(client: socket.socket) -> None:
-                interrupt_this_thread()
-                assert isinstance(messages.receive(client), messages.Cancel)
-                messages.send(client, CANCELLED)
-
-            with keeper(answer) as channel, pytest.raises(TorporError):
-                _converse(channel, messages.Request(verb="restore"), None)
-            assert reader.recv(16) == bytes([signal.SIGINT])
-        finally:
-            assert signal.set_wakeup_fd(before) == writer.fileno()
-
-
-def test_signals_that_come_after_the_last_wait_are_passed_on_as_well() -> None:
+@contextmanager
+def woken_by_signals() -> Iterator[socket.socket]:
+    """What is written to somebody who asked for it before, as an event loop does."""
     reader, writer = socket.socketpair()
     with reader, writer:
         reader.settimeout(PATIENCE)
         writer.setblocking(False)
         before = signal.set_wakeup_fd(writer.fileno())
         try:
-            with pytest.raises(KeyboardInterrupt), Interruptions():
-                interrupt_this_thread()
-            assert reader.recv(16) == bytes([signal.SIGINT])
+            yield reader
         finally:
-            signal.set_wakeup_fd(before)
+            assert signal.set_wakeup_fd(before) == writer.fileno()
+
+
+def test_who_was_woken_by_signals_before_still_is() -> None:
+    with woken_by_signals() as reader:
+        with keeper(interrupted_at_work) as channel, pytest.raises(TorporError):
+            _converse(channel, messages.Request(verb="restore"), None)
+        assert reader.recv(16) == bytes([signal.SIGINT])
+
+
+def test_signals_that_come_after_the_last_wait_are_passed_on_as_well() -> None:
+    with woken_by_signals() as reader:
+        with pytest.raises(KeyboardInterrupt), Interruptions():
+            interrupt_this_thread()
+        assert reader.recv(16) == bytes([signal.SIGINT])
 
 
 def test_one_that_nobody_took_is_raised_at_the_end() -> None:
