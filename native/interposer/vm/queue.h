@@ -86,7 +86,7 @@ struct Counts {
   std::uint64_t straight = 0;   // calls that could have, but were not proven, or while it did not pay
   std::array<std::uint64_t, kDrops> dropped{};  // calls that would have changed nothing
   std::uint64_t waits = 0;      // calls that found the queue not empty and waited
-  std::uint64_t deepest = 0;    // items in the queue at once
+  std::uint64_t deepest = 0;    // items in the queue at once, as the submitter finds them every few items
   std::uint64_t queued = 0;     // items in the queue now
   std::uint64_t submitting_ns = 0;  // the submitter's time in the driver
   std::uint64_t waiting_ns = 0;     // the program's time in those waits, and for room
