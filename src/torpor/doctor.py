@@ -167,14 +167,14 @@ def dram() -> Check:
     """Free bytes where the keeper's memory is, and whether it is memory."""
     folder = paths.dram_dir()
     check = space("dram", folder, "TORPOR_DRAM")
-    kind = _file_system(_nearest(folder))
+    kind = file_system(_nearest(folder))
     if check.level == "ok" and kind not in MEMORY:
         check.level, check.found = "note", f"{folder} is on a disk ({kind or 'of an unknown kind'})"
         check.fix = "set TORPOR_DRAM to a folder of a tmpfs: images on its disk count as in memory, not as durable"
     return check
 
 
-def _file_system(place: Path) -> str:
+def file_system(place: Path) -> str:
     """The kind of file system that `place` is on, as the kernel calls it; empty when it does not say."""
     device = place.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
