@@ -133,6 +133,7 @@ class Turn:
         gpu_side = sum(steps.found.get(name, 0.0) for name in GPU_SIDE)
         row = {"seconds": seconds, "gpu_side": gpu_side, "keeper_cpu": cpu}
         self.rows[what] = {**{key: round(value, 4) for key, value in row.items()}, "phases": steps.found}
+        print(f"{what}: {seconds:.2f} s", file=sys.stderr, flush=True)
         return result
 
     def _change(self, how: int) -> None:
@@ -210,9 +211,10 @@ def main() -> None:
                 job.remove()
             shutil.rmtree(folder)
         turns.append(turn.rows)
+        if chosen.out:
+            found = {"machine": machine.describe(), "gib": chosen.gib, "turns": turns}
+            chosen.out.write_text(json.dumps(found, indent=1))
     print(table(turns))
-    if chosen.out:
-        chosen.out.write_text(json.dumps({"machine": machine.describe(), "gib": chosen.gib, "turns": turns}, indent=1))
 
 
 def table(turns: list[dict[str, Any]]) -> str:

@@ -9,18 +9,22 @@ PyTorch) and, where its kinds are asked for, bench/decode_loop.py (decoding with
 Reported for each kind: native time (median), and the ratio to it of Torpor and of the control: each group's median
 ratio of adjacent batches, of these the median, and the lowest and highest (of nine groups and more: the interval that
 holds the median with 95 %). What the control differs from 1 cannot be told from noise. With `--vm defer` the question
-is what deferring calls gains.
+is what deferring calls gains, with `--busy` what all of it is like on a machine whose every processor has work already
+(`taskset -c N python bench/overhead.py`: with one processor).
 
-    python bench/overhead.py [--groups 7] [--rounds 10] [--vm off] [--kinds calls eager …] [--out results.json]
+    python bench/overhead.py [--groups 7] [--rounds 10] [--vm off] [--busy] [--kinds calls eager …] [--out results.json]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -37,18 +41,32 @@ DECODE = tuple(f"decode_{form}_{rows}" for form in ("eager", "pieces") for rows 
 GROUPS = {"calls": CALLS, "eager": EAGER, "decode": DECODE}
 
 
+@contextmanager
+def busy() -> Iterator[None]:
+    """Every processor that we may use has a process that never waits."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    spinning = [subprocess.Popen(["taskset", "-c", str(core), *spin]) for core in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--groups", type=int, default=7)
     arguments.add_argument("--rounds", type=int, default=10)
     arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default="off")
+    arguments.add_argument("--busy", action="store_true", help="beside as many busy threads as there are processors")
     arguments.add_argument("--kinds", nargs="*", default=["calls", "eager"], help="or groups of them")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
     found = {}
     print("| call | native ns | Torpor / native | control / native |")
     print("| --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, busy() if options.busy else nullcontext():
         settings = Settings(
             backend=api.default_backend(),
             vm=options.vm,

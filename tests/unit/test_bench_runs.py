@@ -62,6 +62,27 @@ def test_sides_take_turns(settings: Settings, program: Any, tmp_path: Path) -> N
     assert sides == [CONTROL, NATIVE, NATIVE, CONTROL, CONTROL, NATIVE]
 
 
+@pytest.mark.parametrize(
+    ("siblings", "count", "chosen"),
+    [
+        (["0-1", "0-1", "2-3", "2-3", "4-5", "4-5", "6-7", "6-7"], 2, [4, 6]),
+        (["0,2", "1,3", "0,2", "1,3"], 2, [0, 1]),
+        (["0-1", "0-1", "2-3", "2-3"], 3, [0, 2, 1]),
+        (["0-1", "0-1"], 8, [0, 1]),
+        ([None, None, None, None], 1, [2]),
+    ],
+)
+def test_copies_with_two_threads_have_two_cores(
+    siblings: list[str | None], count: int, chosen: list[int], tmp_path: Path
+) -> None:
+    for number, listed in enumerate(siblings):
+        if listed is not None:
+            folder = tmp_path / f"cpu{number}" / "topology"
+            folder.mkdir(parents=True)
+            (folder / "thread_siblings_list").write_text(f"{listed}\n")
+    assert turns.apart(range(len(siblings)), count, tmp_path) == chosen
+
+
 def test_a_kind_that_fails_leaves_the_others_alone(settings: Settings, program: Any) -> None:
     body = "answer = 10.0\nif kind == 'two' and side == 'control': sys.exit('no such kind')\n"
     found: list[Measurement] = []

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -175,12 +176,23 @@ def microseconds(ns: float) -> float:
 
 def pinned(command: Sequence[str], cores: int) -> list[str]:
     """The command on the same `cores` processors for every copy, where that can be asked for."""
-    available = sorted(os.sched_getaffinity(0))
-    cores = min(cores, len(available))
-    first = min(len(available) // 2, len(available) - cores)
     if shutil.which("taskset") is None:
         return list(command)
-    return ["taskset", "-c", ",".join(map(str, available[first : first + cores])), *command]
+    return ["taskset", "-c", ",".join(map(str, apart(os.sched_getaffinity(0), cores))), *command]
+
+
+def apart(available: Iterable[int], count: int, topology: Path = Path("/sys/devices/system/cpu")) -> list[int]:
+    """So many of the processors, or all: on a core for each as far as there are, since two on one slow each other."""
+    seen: set[str] = set()
+    alone: list[int] = []
+    beside: list[int] = []
+    for number in sorted(available):
+        listed = topology / f"cpu{number}" / "topology" / "thread_siblings_list"
+        core = listed.read_text() if listed.exists() else str(number)
+        (beside if core in seen else alone).append(number)
+        seen.add(core)
+    first = max(0, min(len(alone) // 2, len(alone) - count))
+    return (alone[first:] + beside)[:count]
 
 
 def calibrated(copy: Copy, kind: Kind, seconds: float) -> int:
