@@ -52,6 +52,17 @@ class BackendContract:
         end = None if length is None else offset + length
         assert backend.read(NAME, offset, length) == data[offset:end]
 
+    @pytest.mark.parametrize("sizes", [[1000], [0, 7, 0, 500, 10], [1] * 700, [990, 100], [2000], []])
+    @pytest.mark.parametrize("offset", [0, 3, 990, 1000, 2000])
+    def test_ranges_into_memory(self, backend: Backend, offset: int, sizes: list[int]) -> None:
+        data = os.urandom(1000)
+        backend.write(NAME, [data])
+        rooms = [bytearray(size) for size in sizes]
+        count = backend.read_into(NAME, offset, [memoryview(room) for room in rooms])
+        expected = data[offset : offset + sum(sizes)]
+        assert count == len(expected)
+        assert b"".join(rooms) == expected.ljust(sum(sizes), b"\0")
+
     def test_a_second_write_replaces_the_first(self, backend: Backend) -> None:
         backend.write("tags/latest", [b"a long first value"])
         backend.write("tags/latest", [b"second"])
@@ -89,7 +100,10 @@ class BackendContract:
 
     @pytest.mark.parametrize("name", [NAME, "config"])
     def test_what_is_not_there_is_named(self, backend: Backend, name: str) -> None:
-        for call in (backend.size, backend.read, lambda name: backend.read(name, 5, 5)):
+        def into(name: str) -> int:
+            return backend.read_into(name, 5, [memoryview(bytearray(5))])
+
+        for call in (backend.size, backend.read, lambda name: backend.read(name, 5, 5), into):
             with pytest.raises(NoObject, match=name):
                 call(name)
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from torpor.store.backend import NoObject, Passing, Stored, check_kind, check_name
+from torpor.store.backend import NoObject, Passing, Stored, check_kind, check_name, pour
 
 
 class MemoryBackend:
@@ -35,6 +35,9 @@ class MemoryBackend:
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         self._ask("read")
         return self._found(name)[offset : None if length is None else offset + length]
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return pour(self.read(name, offset, sum(map(len, rooms))), rooms)
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         self._ask("write")

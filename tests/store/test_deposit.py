@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from blake3 import blake3
 
@@ -14,6 +15,7 @@ from torpor.errors import ImageDamaged, ImageMismatch, StepFailed
 from torpor.image import read_manifest, verify
 from torpor.image.manifest import FileEntry, Manifest, encode
 from torpor.image.reader import decode_manifest
+from torpor.store import codec
 from torpor.store import contents as image_objects
 from torpor.store.deposit import Deposit, PutResult
 from torpor.store.get import get
@@ -184,6 +186,20 @@ def test_segments_are_made_of_chunks_in_memory_that_was_used(
             memory = bytearray(b"\xa5" * len(wanted))
             pieces.read_into(numbers[f"gpu/{index:04d}.seg"], memoryview(memory))
             assert memory == wanted
+
+
+def test_what_is_in_a_segment_more_than_once_is_in_all_of_its_places(repository: Repository, tmp_path: Path) -> None:
+    alike = b"weights " * (CHUNK // 8)
+    blocks = {1 << 40: alike + noise(1, CHUNK) + alike + noise(1, CHUNK) + bytes(CHUNK) + noise(2, CHUNK + PAGE)}
+    image = make_image(tmp_path / "a-1", blocks=blocks, segment=7 * CHUNK)
+    put(repository, image, compression="small")
+    table = repository.load_index()
+    assert {place.codec for place in table.places(np.arange(len(table)))} > {codec.RAW}
+    with Pieces(repository, repository.read(repository.find("a-1"))) as pieces:
+        numbers = {file.path: number for number, file in enumerate(pieces.found.document.files)}
+        memory = bytearray(b"\xa5" * len(blocks[1 << 40]))
+        pieces.read_into(numbers["gpu/0000.seg"], memoryview(memory))
+    assert memory == blocks[1 << 40]
 
 
 @pytest.mark.parametrize("readers", [1, 4])

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from torpor.errors import StepFailed, TorporError
-from torpor.store.backend import NoObject, Passing, Stored
+from torpor.store.backend import NoObject, Passing, Stored, pour
 
 _HEAD = struct.Struct("<IQ")
 """Bytes of a message (MessagePack), and of the data that follow it."""
@@ -136,6 +136,9 @@ class ApartBackend:
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         return self._call("read", name, offset, length)[1]
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return pour(self.read(name, offset, sum(map(len, rooms))), rooms)
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         self._call("write", name, parts=parts)

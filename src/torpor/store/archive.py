@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torpor.errors import ImageDamaged, NoSpace, NotFound, StepFailed, TorporError, UsageError
-from torpor.store.backend import NoObject, Stored, check_kind, check_name
+from torpor.store.backend import NoObject, Stored, check_kind, check_name, pour
 
 _BLOCK = tarfile.BLOCKSIZE
 _END = bytes(2 * _BLOCK)
@@ -73,6 +73,9 @@ class ArchiveBackend:
             parts.append(data)
             offset, wanted = offset + len(data), wanted - len(data)
         return b"".join(parts)
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return pour(self.read(name, offset, sum(map(len, rooms))), rooms)
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         if not self._writing:

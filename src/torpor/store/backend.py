@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from torpor.errors import NotFound, StepFailed, TorporError
 
 KINDS = ("packs", "index", "images", "tags", "locks")
@@ -68,6 +70,12 @@ class Backend(Protocol):
         Raises NoObject. A range that begins at or behind the end is empty.
         """
 
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        """As `read`, with the bytes put into these pieces of memory, one after the other; returns how many came.
+
+        After a failure they may have anything in them.
+        """
+
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Make an object of these parts, one after the other.
 
@@ -87,6 +95,21 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back connections and descriptors; nothing else is called afterwards."""
+
+
+def pour(data: bytes, rooms: Sequence[memoryview]) -> int:
+    """Put data into pieces of memory, which take them all, as `read_into` does where a place only gives objects."""
+    at = 0
+    for room in rooms:
+        part = memoryview(data)[at : at + len(room)]
+        copy(part, room[: len(part)])
+        at += len(part)
+    return at
+
+
+def copy(data: bytes | memoryview, room: memoryview) -> None:
+    """Copy bytes into memory of the same size, without the GIL."""
+    np.copyto(np.frombuffer(room, np.uint8), np.frombuffer(data, np.uint8))
 
 
 def check_name(name: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from blake3 import blake3
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from torpor.errors import ImageDamaged, TorporError
 from torpor.store import codec
-from torpor.store.backend import Backend, NoObject
+from torpor.store.backend import Backend, NoObject, copy
 from torpor.store.index import Index, Place
 
 READ = 8 << 20
@@ -23,10 +24,24 @@ GAP = 256 << 10
 """Bytes between two chunks that are rather read than asked for twice."""
 
 Use = Callable[[int, bytes | memoryview], None]
-"""Is given a row of the index and that chunk's bytes, in one of the reading threads."""
+"""Is given a row of the index and that chunk's bytes, in one of the reading threads; they are gone when it returns."""
 
 Wrong = Callable[[int, TorporError], None]
 """Is given a row of the index and what is wrong with that chunk."""
+
+Rooms = Mapping[int, memoryview]
+"""Memory in which chunks are wanted as they are, by their rows of the index: so many bytes as each chunk has."""
+
+_own = threading.local()
+"""Memory to read into, kept by each thread: fresh memory costs more than the reading."""
+
+
+class _Chunk(NamedTuple):
+    """A chunk to be read: its row in the index, its name, and where it is."""
+
+    row: int
+    digest: bytes
+    place: Place
 
 
 def read_all(
@@ -46,8 +61,8 @@ def read_all(
     and no byte of it is used; `wrong` takes such errors instead.
     """
 
-    def read(group: list[int]) -> None:
-        _read_group(backend, index, group, use, encoded, wrong)
+    def read(group: list[_Chunk]) -> None:
+        _read_group(backend, group, use, {}, encoded, wrong)
 
     threads = max(threads, backend.readers)
     with ThreadPoolExecutor(threads, "store-get") as workers:
@@ -65,34 +80,28 @@ def read_all(
 
 
 def read_here(
-    backend: Backend, index: Index, rows: NDArray[np.int64], use: Use, workers: ThreadPoolExecutor | None = None
+    backend: Backend,
+    index: Index,
+    rows: NDArray[np.int64],
+    use: Use,
+    rooms: Rooms,
+    workers: ThreadPoolExecutor | None = None,
 ) -> None:
-    """As `read_all`, in the calling thread or in those of `workers`, which use nothing more when this has returned."""
+    """As `read_all`, in the calling thread or in those of `workers`, which use nothing more when this has returned.
+
+    Chunks that have a room are brought there, and `use` is given that; an unchecked one may be in it until this has
+    returned, and after an error.
+    """
     if workers is None:
         for group in _groups(index, rows):
-            _read_group(backend, index, group, use, False, None)
+            _read_group(backend, group, use, rooms)
         return
-    pending = [workers.submit(_read_group, backend, index, group, use, False, None) for group in _groups(index, rows)]
+    pending = [workers.submit(_read_group, backend, group, use, rooms) for group in _groups(index, rows)]
     try:
         for one in pending:
             one.result()
     finally:
         wait([one for one in pending if not one.cancel()])
-
-
-def opened(backend: Backend, index: Index, row: int, data: bytes | memoryview) -> bytes | memoryview:
-    """A chunk's bytes from its stored ones. Raises ImageDamaged when they are not what its name says."""
-    place = index.place(row)
-    digest = index.rows["id"][row].tobytes()
-    try:
-        if len(data) != place.stored:
-            raise ValueError(f"its pack ends after {len(data)} of its {place.stored} bytes")
-        plain = codec.decode(place.codec, data, place.length)
-        if blake3(plain).digest() != digest:
-            raise ValueError("its contents have changed")
-    except ValueError as error:
-        raise broken(backend, digest, place, str(error)) from error
-    return plain
 
 
 def broken(backend: Backend, digest: bytes, place: Place, why: str) -> ImageDamaged:
@@ -110,62 +119,100 @@ def facts(digest: bytes, place: Place) -> dict[str, Any]:
     return {"chunk": digest.hex(), "pack": place.pack, "offset": place.offset, "stored": place.stored}
 
 
-def _read_group(backend: Backend, index: Index, group: list[int], use: Use, encoded: bool, wrong: Wrong | None) -> None:
-    first, last = index.place(group[0]), index.place(group[-1])
+def _read_group(
+    backend: Backend,
+    group: list[_Chunk],
+    use: Use,
+    rooms: Rooms,
+    encoded: bool = False,
+    wrong: Wrong | None = None,
+) -> None:
+    start = group[0].place.offset
+    last = group[-1].place
+    memory = _memory(last.offset + last.stored - start)
+    straight = {one.row for one in group if one.row in rooms and one.place.codec == codec.RAW}
     try:
-        data = memoryview(backend.read(f"packs/{first.pack}", first.offset, last.offset + last.stored - first.offset))
+        count = backend.read_into(f"packs/{last.pack}", start, _parts(group, memory, rooms, straight))
     except NoObject as missing:
-        _lost(backend, index, group, wrong, "its pack is missing", missing)
+        _lost(backend, group, wrong, "its pack is missing", missing)
         return
     except ImageDamaged as damage:
         # The place checks what it holds. It is asked again for each, to find out which chunks this concerns.
         if len(group) == 1:
-            _lost(backend, index, group, wrong, "what is stored has changed", damage)
+            _lost(backend, group, wrong, "what is stored has changed", damage)
         else:
-            for row in group:
-                _read_group(backend, index, [row], use, encoded, wrong)
+            for one in group:
+                _read_group(backend, [one], use, rooms, encoded, wrong)
         return
-    for row in group:
-        place = index.place(row)
-        at = place.offset - first.offset
-        stored = data[at : at + place.stored]
+    for one in group:
+        at = one.place.offset - start
+        room = rooms.get(one.row)
+        stored = room if room is not None and one.row in straight else memory[at : at + one.place.stored]
         try:
-            plain = opened(backend, index, row, stored)
+            plain = _opened(backend, one, stored, count - at)
         except ImageDamaged as error:
             if wrong is None:
                 raise
-            wrong(row, error)
+            wrong(one.row, error)
             continue
-        use(row, stored if encoded else plain)
+        if room is not None and one.row not in straight:
+            copy(plain, room)
+        use(one.row, stored if encoded else plain if room is None else room)
 
 
-def _lost(backend: Backend, index: Index, group: list[int], wrong: Wrong | None, why: str, cause: TorporError) -> None:
-    error = broken(backend, index.rows["id"][group[0]].tobytes(), index.place(group[0]), why)
+def _parts(group: list[_Chunk], memory: memoryview, rooms: Rooms, straight: set[int]) -> list[memoryview]:
+    """Where a read of the whole group puts it: chunks that go straight to their rooms there, all else into `memory`."""
+    parts = []
+    at, start = 0, group[0].place.offset
+    for one in group:
+        if one.row in straight:
+            begin = one.place.offset - start
+            parts += [memory[at:begin], rooms[one.row]]
+            at = begin + one.place.stored
+    return [*parts, memory[at:]]
+
+
+def _memory(size: int) -> memoryview:
+    found = getattr(_own, "memory", None)
+    if found is None or len(found) < size:
+        found = _own.memory = np.empty(max(size, READ), np.uint8).data
+    return found[:size]
+
+
+def _opened(backend: Backend, one: _Chunk, data: memoryview, came: int) -> bytes | memoryview:
+    """A chunk's bytes from its stored ones, of which `came` bytes did. ImageDamaged when its name is not theirs."""
+    try:
+        if came < one.place.stored:
+            raise ValueError(f"its pack ends after {max(came, 0)} of its {one.place.stored} bytes")
+        plain = codec.decode(one.place.codec, data, one.place.length)
+        if blake3(plain).digest() != one.digest:
+            raise ValueError("its contents have changed")
+    except ValueError as error:
+        raise broken(backend, one.digest, one.place, str(error)) from error
+    return plain
+
+
+def _lost(backend: Backend, group: list[_Chunk], wrong: Wrong | None, why: str, cause: TorporError) -> None:
+    error = broken(backend, group[0].digest, group[0].place, why)
     if wrong is None:
         raise error from cause
-    for row in group:
-        wrong(row, error)
+    for one in group:
+        wrong(one.row, error)
 
 
-def _groups(index: Index, rows: NDArray[np.int64]) -> Iterator[list[int]]:
+def _groups(index: Index, rows: NDArray[np.int64]) -> Iterator[list[_Chunk]]:
     """The rows in the order of packs and offsets, those together that one read brings."""
-    table = index.rows[rows]
-    order = np.lexsort((table["offset"], table["pack"]))
-    group: list[int] = []
-    pack = start = end = -1
-    for row, its_pack, offset, stored in zip(
-        rows[order].tolist(),
-        table["pack"][order].tolist(),
-        table["offset"][order].tolist(),
-        table["stored"][order].tolist(),
-        strict=True,
-    ):
-        if group and (its_pack != pack or offset - end > GAP or offset + stored - start > READ):
+    rows = rows[np.lexsort((index.rows["offset"][rows], index.rows["pack"][rows]))]
+    group: list[_Chunk] = []
+    start = end = 0
+    for row, digest, place in zip(rows.tolist(), index.names(rows), index.places(rows), strict=True):
+        reach = place.offset + place.stored
+        if group and (place.pack != group[0].place.pack or place.offset - end > GAP or reach - start > READ):
             yield group
             group = []
         if not group:
-            pack, start = its_pack, offset
-        group.append(row)
-        end = offset + stored
+            start = place.offset
+        group.append(_Chunk(row, digest, place))
+        end = reach
     if group:
         yield group

@@ -15,7 +15,7 @@ import msgspec
 
 from torpor.errors import ImageMismatch, NoRights
 from torpor.store import cipher
-from torpor.store.backend import CONFIG, Backend, Stored
+from torpor.store.backend import CONFIG, Backend, Stored, pour
 from torpor.store.cipher import Altered, ObjectCipher
 from torpor.store.sealed import damaged
 
@@ -106,6 +106,9 @@ class EncryptBackend:
             return self._read_range(name, offset, length)
         except Altered as error:
             raise damaged(self, name, str(error)) from error
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return pour(self.read(name, offset, sum(map(len, rooms))), rooms)
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         if name == CONFIG:

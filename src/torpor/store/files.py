@@ -16,7 +16,7 @@ _DIRECT = 16 << 20
 """Bytes of one direct write."""
 
 _MOST_PARTS = 512
-"""Buffers of one writev call; Linux takes up to 1024."""
+"""Buffers of one readv or writev call; Linux takes up to 1024."""
 
 
 class Files:
@@ -88,9 +88,27 @@ def _write_directly(descriptor: int, part: memoryview) -> int:
 def _write_all(descriptor: int, parts: list[memoryview]) -> None:
     at = 0
     while at < len(parts):
-        count = os.writev(descriptor, parts[at : at + _MOST_PARTS])
-        while at < len(parts) and count >= len(parts[at]):
-            count -= len(parts[at])
-            at += 1
-        if count:
-            parts[at] = parts[at][count:]
+        at = _pass_over(parts, at, os.writev(descriptor, parts[at : at + _MOST_PARTS]))
+
+
+def read_parts(descriptor: int, offset: int, parts: Sequence[memoryview]) -> int:
+    """Fill these pieces of memory with a file's bytes from `offset` on; how many came, fewer only at its end."""
+    left, total = [part for part in parts if len(part)], 0
+    at = 0
+    while at < len(left):
+        count = os.preadv(descriptor, left[at : at + _MOST_PARTS], offset + total)
+        if not count:
+            break
+        total += count
+        at = _pass_over(left, at, count)
+    return total
+
+
+def _pass_over(parts: list[memoryview], at: int, count: int) -> int:
+    """The first part that is not done yet when `count` bytes from the `at`-th part on are; it is cut to its rest."""
+    while at < len(parts) and count >= len(parts[at]):
+        count -= len(parts[at])
+        at += 1
+    if count:
+        parts[at] = parts[at][count:]
+    return at

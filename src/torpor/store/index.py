@@ -5,7 +5,7 @@ The table takes 49 bytes per chunk: a million chunks (half a TiB) are 49 MB, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -71,10 +71,18 @@ class Index:
         return found
 
     def place(self, row: int) -> Place:
-        one = self.rows[row]
-        return Place(
-            self.packs[int(one["pack"])], int(one["offset"]), int(one["stored"]), int(one["length"]), int(one["codec"])
-        )
+        return next(self.places(np.array([row])))
+
+    def places(self, rows: NDArray[np.int64]) -> Iterator[Place]:
+        """Where each of these chunks is."""
+        table = self.rows[rows]
+        packs = map(self.packs.__getitem__, table["pack"].tolist())
+        return map(Place, packs, *(table[key].tolist() for key in ("offset", "stored", "length", "codec")))
+
+    def names(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """The names of these chunks."""
+        joined = self.rows["id"][rows].tobytes()
+        return [joined[at : at + 32] for at in range(0, len(joined), 32)]
 
 
 def ids_of(digests: Iterable[bytes]) -> Ids:

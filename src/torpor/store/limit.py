@@ -118,6 +118,13 @@ class LimitBackend:
         self._down.correct(len(data) - (length or 0))
         return data
 
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        size = sum(map(len, rooms))
+        self._down.take(size)
+        count = self._inner.read_into(name, offset, rooms)
+        self._down.correct(count - size)
+        return count
+
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         self._inner.write(name, _Paced(parts, self._up))
 

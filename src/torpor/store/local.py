@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torpor.errors import NoRights, NoSpace, StepFailed, TorporError
 from torpor.store.backend import KINDS, NoObject, Stored, check_kind, check_name
-from torpor.store.files import Files
+from torpor.store.files import Files, read_parts
 
 _UNFINISHED = ".new-"
 """How the names of files begin that are no objects yet."""
@@ -69,6 +69,14 @@ class LocalBackend:
             try:
                 rest = max(os.fstat(descriptor).st_size - offset, 0)
                 return _read(descriptor, offset, rest if length is None else min(length, rest))
+            finally:
+                os.close(descriptor)
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        with self._reported(name):
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return read_parts(descriptor, offset, rooms)
             finally:
                 os.close(descriptor)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torpor.store import chunks, contents, sealed
+from torpor.store.backend import copy
 from torpor.store.contents import Contents
 from torpor.store.index import Index
 from torpor.store.repository import Repository
@@ -67,6 +68,11 @@ class Pieces:
         if self._workers is not None:
             self._workers.shutdown(cancel_futures=True)
 
+    @property
+    def by_callers(self) -> bool:
+        """Whether who calls `read_into` reads and checks, not threads of this."""
+        return self._workers is None
+
     def of_file(self, file: int) -> list[Target]:
         """The parts of a file, by its number in the document."""
         return self._by_file[file]
@@ -89,11 +95,22 @@ class Pieces:
                 room[target.offset : target.offset + target.length] = 0
 
         def write(target: Target, data: memoryview) -> None:
-            room[target.offset : target.offset + target.length] = np.frombuffer(data, np.uint8)
+            copy(data, memory[target.offset : target.offset + target.length])
 
         wanted = _by_row(targets)
         rows = np.array(sorted(wanted), np.int64)
-        chunks.read_here(self._backend, self._index, rows, _use(wanted, write), self._workers)
+        rooms = self._rooms(rows, wanted, memory)
+        chunks.read_here(self._backend, self._index, rows, _use(wanted, write), rooms, self._workers)
+
+    def _rooms(self, rows: NDArray[np.int64], wanted: dict[int, list[Target]], memory: memoryview) -> chunks.Rooms:
+        """For each chunk a place where all of it is wanted, which goes out of `wanted`; some have none."""
+        rooms = {}
+        for row, length in zip(rows.tolist(), self._index.rows["length"][rows].tolist(), strict=True):
+            whole = next((target for target in wanted[row] if target.length == length), None)
+            if whole is not None:
+                wanted[row].remove(whole)
+                rooms[row] = memory[whole.offset : whole.offset + length]
+        return rooms
 
 
 def _by_row(targets: list[Target]) -> dict[int, list[Target]]:

@@ -82,6 +82,9 @@ class RetryBackend:
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         return self._patience.run(lambda: self._inner.read(name, offset, length))
 
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return self._patience.run(lambda: self._inner.read_into(name, offset, rooms))
+
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         self._patience.run(lambda: self._inner.write(name, parts))
 

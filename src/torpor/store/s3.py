@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from torpor.errors import UsageError
-from torpor.store.backend import CONFIG, NoObject, Stored, check_kind
+from torpor.store.backend import CONFIG, NoObject, Stored, check_kind, pour
 from torpor.store.retry import Patience
 from torpor.store.s3_address import Address
 from torpor.store.s3_bucket import Bucket
@@ -123,6 +123,9 @@ class S3Backend:
         if not match or (int(match[1]), len(data)) != (offset, end - offset):
             raise self._bucket.passing(name, f"{told!r}, with {len(data)} bytes, came for {arguments.get('Range')!r}")
         return data
+
+    def read_into(self, name: str, offset: int, rooms: Sequence[memoryview]) -> int:
+        return pour(self.read(name, offset, sum(map(len, rooms))), rooms)
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         target = self._bucket.where(name)
