@@ -86,13 +86,17 @@ class Saver:
 
 @dataclass
 class Filler:
-    """Brings an image's segments into rows. `files` are its entries by path, `assembled` the copies by segment."""
+    """Brings an image's segments into rows. `files` are its entries by path, `assembled` the copies by segment.
+
+    `hashing` where the threads that load segments have to hash them, and wait for nothing else.
+    """
 
     driver: Driver
     pool: Pool
     image: Path
     files: Mapping[str, FileEntry]
     stop: threading.Event = field(default_factory=threading.Event)
+    hashing: bool = False
 
     def in_memory(self) -> bool:
         """Whether the segments can be borrowed as they are: on the pool's file system, and full."""
@@ -108,7 +112,7 @@ class Filler:
             for uuid in dict.fromkeys(piece.uuid for piece in pieces):
                 mine = [piece for piece in pieces if piece.uuid == uuid]
                 work.append((rows[uuid].device.ordinal, _bind(one, rows[uuid], index, mine)))
-        return transfer.run(self.driver, work, on_bytes, self.stop)
+        return transfer.run(self.driver, work, on_bytes, self.stop, hashing=self.hashing)
 
     def _borrow(self, stream: Stream, row: MappedRow, index: int, pieces: list[Piece]) -> int:
         entry = self.files[segment_name(index)]

@@ -172,7 +172,7 @@ class Sifter:
                 feeds[device.ordinal] = self._batches(row, mapped[row.uuid].base, hasher, digests)
                 ends.enter_context(closing(feeds[device.ordinal]))
                 ends.callback(self.driver.bind, device.ordinal)
-            moved = transfer.serve(self.driver, feeds, on_bytes, self.stop)
+            moved = transfer.serve(self.driver, feeds, on_bytes, self.stop, hashing=True)
         return Sifted(digests, moved)
 
     def _batches(

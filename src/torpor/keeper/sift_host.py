@@ -52,7 +52,7 @@ class HostSifter:
             for row in rows
             for batch in self._batches(row, mapped[row.uuid].base)
         ]
-        return Sifted(digests, transfer.run(self.driver, work, on_bytes, self.stop))
+        return Sifted(digests, transfer.run(self.driver, work, on_bytes, self.stop, hashing=True))
 
     def _batches(self, row: Row, base: int) -> Iterator[list[_Place]]:
         """The row's chunks, cut from each block's start; of those that lie end to end, as many as a segment takes."""

@@ -59,6 +59,7 @@ class StoreFiller(Filler):
     numbers: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.hashing = self.pieces.by_callers
         self.numbers = {file.path: number for number, file in enumerate(self.pieces.found.document.files)}
 
     def in_memory(self) -> bool:

@@ -16,6 +16,8 @@ from torpor.driver.copies import Stream
 from torpor.driver.devices import Driver
 
 THREADS_PER_GPU = max(2, min(8, os.cpu_count() or 2))
+_MOST_HASHING = 16
+"""Threads of a GPU where they hash: each has a segment, and the interpreter is one for all of them."""
 
 Work = Callable[[Stream], int]
 """Does one segment's part on a stream and returns the bytes it moved."""
@@ -35,21 +37,31 @@ class Moved:
 
 
 def run(
-    driver: Driver, work: Iterable[tuple[int, Work]], on_bytes: Callable[[int], None], stop: threading.Event
+    driver: Driver,
+    work: Iterable[tuple[int, Work]],
+    on_bytes: Callable[[int], None],
+    stop: threading.Event,
+    *,
+    hashing: bool = False,
 ) -> Moved:
     """Do all the work, given as (device ordinal, function), every GPU's at the same time, in order per GPU.
 
-    Returns, or raises the first failure, after all threads have come to rest. Once something failed, or `stop` is
-    set, nothing further is begun.
+    With `hashing` the processors are the limit, and get a thread each. Returns, or raises the first failure, after all
+    threads have come to rest. Once something failed, or `stop` is set, nothing further is begun.
     """
     queues: dict[int, list[Work]] = {}
     for ordinal, one in work:
         queues.setdefault(ordinal, []).append(one)
-    return serve(driver, queues, on_bytes, stop)
+    return serve(driver, queues, on_bytes, stop, hashing=hashing)
 
 
 def serve(
-    driver: Driver, work: Mapping[int, Iterable[Work]], on_bytes: Callable[[int], None], stop: threading.Event
+    driver: Driver,
+    work: Mapping[int, Iterable[Work]],
+    on_bytes: Callable[[int], None],
+    stop: threading.Event,
+    *,
+    hashing: bool = False,
 ) -> Moved:
     """The same for work by device ordinal that may be found out on the way: one thread of the GPU's at a time asks for
     the next, while the others are at work; what that raises is a failure, too."""
@@ -71,10 +83,11 @@ def serve(
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             failures.append(error)
 
+    most = _hashing_threads(len(work)) if hashing else THREADS_PER_GPU
     threads = []
     for ordinal, todo in work.items():
         feed = _Feed(todo)
-        count = min(THREADS_PER_GPU, len(todo)) if isinstance(todo, Sized) else THREADS_PER_GPU
+        count = min(most, len(todo)) if isinstance(todo, Sized) else most
         for number in range(count):
             name = f"copy-gpu{ordinal}-{number}"
             threads.append(threading.Thread(target=work_off, args=(ordinal, feed), name=name))
@@ -85,6 +98,10 @@ def serve(
     if failures:
         raise failures[0]
     return Moved(sum(moved), time.monotonic() - begun)
+
+
+def _hashing_threads(gpus: int) -> int:
+    return max(THREADS_PER_GPU, min(_MOST_HASHING, len(os.sched_getaffinity(0)) // max(gpus, 1)))
 
 
 class _Feed:

@@ -31,7 +31,9 @@ _FIRST_RATES: Final = {ZSTD: 0.35e9, LZ4: 1.5e9, PLANES_2: 0.2e9, PLANES_4: 0.25
 
 _MEMORY: Final = 0.9
 _STALE: Final = 8
-"""Chunks in a row that take over the choice made for the first of them."""
+"""Chunks in a row that take over the choice made for the first of them; twice as many each time it is made again."""
+
+_MOST_STALE: Final = 32
 
 
 class Chooser:
@@ -94,13 +96,16 @@ class Neighbours:
         self._chooser = chooser
         self._chosen = RAW
         self._left = 0
+        self._row = _STALE // 2
         self._share = 1.0
 
     def encode(self, data: memoryview) -> tuple[int, bytes | memoryview]:
         """As `Chooser.encode`, with a fresh choice where the last one is old or did not do what it promised."""
         fresh = self._left == 0
         if fresh:
-            self._chosen, self._left = self._chooser.choose(data), _STALE
+            before, self._chosen = self._chosen, self._chooser.choose(data)
+            self._row = min(2 * self._row, _MOST_STALE) if self._chosen == before else _STALE
+            self._left = self._row
         self._left -= 1
         used, encoded = self._chooser.encode(self._chosen, data)
         share = len(encoded) / max(len(data), 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -29,6 +29,9 @@ from torpor.store.pack import PACK, Chunk
 from torpor.store.repository import Repository, StoredImage
 from torpor.store.scan import Scan, thread_count
 from torpor.store.writer import StoreWriter
+
+_TOGETHER = 8
+"""Chunks that one thread hands to the writer at a time: threads wait for each other there."""
 
 
 class PutResult(NamedTuple):
@@ -94,10 +97,11 @@ class Deposit:
 
     def take(self, digests: list[bytes], chunks: list[memoryview]) -> None:
         """Store those of these chunks that are new; the names are known to be theirs."""
+        claimed = self._writer.claim(digests)
+        new = [(digest, data) for digest, data, new in zip(digests, chunks, claimed, strict=True) if new]
         neighbours = Neighbours(self._chooser)
-        for digest, data, new in zip(digests, chunks, self._writer.claim(digests), strict=True):
-            if new:
-                self._store(neighbours, digest, data)
+        for few in _batches(new):
+            self._store(neighbours, few)
 
     def claim(self, digests: Sequence[bytes]) -> list[bool]:
         """Which of these chunks the caller has to `bring`; nobody else is asked for those."""
@@ -110,16 +114,17 @@ class Deposit:
         """Store chunks that were claimed. StepFailed when one has another hash than whoever named it says: the store
         would go on giving the wrong bytes to every image that has a chunk of this name."""
         neighbours = Neighbours(self._chooser)
-        for digest, data in found:
-            if blake3(data).digest() != digest:
-                raise StepFailed(
-                    step="sift",
-                    reason=f"a chunk that was named {digest.hex()[:16]}… has other contents",
-                    hint="the GPU that hashed it, or the memory that it went through, is not sound",
-                )
-            self._store(neighbours, digest, data)
+        for few in _batches(found):
+            for digest, data in few:
+                if blake3(data).digest() != digest:
+                    raise StepFailed(
+                        step="sift",
+                        reason=f"a chunk that was named {digest.hex()[:16]}… has other contents",
+                        hint="the GPU that hashed it, or the memory that it went through, is not sound",
+                    )
+            self._store(neighbours, few)
             with self._lock:
-                self._owed.discard(digest)
+                self._owed.difference_update(digest for digest, _data in few)
 
     def withdraw(self) -> None:
         """Whoever claimed has given up, and is at rest: what was not brought can be claimed again."""
@@ -183,9 +188,13 @@ class Deposit:
             self._writer.abandon()
             self._finished = True
 
-    def _store(self, neighbours: Neighbours, digest: bytes, data: memoryview) -> None:
-        codec, encoded = neighbours.encode(data)
-        self._writer.add(Chunk(digest, len(data), codec, encoded))
+    def _store(self, neighbours: Neighbours, few: Sequence[tuple[bytes, memoryview]]) -> None:
+        self._writer.add_all([Chunk(digest, len(data), *neighbours.encode(data)) for digest, data in few])
+
+
+def _batches(found: Sequence[tuple[bytes, memoryview]]) -> Iterator[Sequence[tuple[bytes, memoryview]]]:
+    """Few at a time: what was read to be hashed is still in the processor's cache when it is copied."""
+    return (found[at : at + _TOGETHER] for at in range(0, len(found), _TOGETHER))
 
 
 def _document(kept: bytes, scan: Scan, hashed: bool) -> Document:

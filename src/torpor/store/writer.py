@@ -1,10 +1,11 @@
 """New chunks on their way into a store: into packs, the packs into the store, and then into index files.
 
-Memory is bounded: a pack that is being filled, and at most WRITERS that are being written.
+Memory is bounded: a pack that is being filled, and those that are being written, at most WRITERS.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,12 @@ from torpor.store.backend import Backend
 from torpor.store.index import Index, ids_of
 from torpor.store.pack import PACK, Chunk, Entries, PackBuilder
 
-WRITERS = 3
+_FEW = 3
+"""Packs being written at a time to a place that takes several parts of each at once."""
+
+WRITERS = max(_FEW, min(8, len(os.sched_getaffinity(0)) // 2))
+"""Elsewhere: where packs lie in memory, the kernel's work for fresh pages is half of all that a put costs."""
+
 INDEX_EVERY = 32
 """Packs after which an index file is written, so that a long write that is cut short need not be done all again."""
 
@@ -56,7 +62,8 @@ class StoreWriter:
         self._changed = threading.Condition()
         self._memory: list[NDArray[np.uint8]] = []
         self._filling: _Filling | None = self._empty()
-        self._threads = ThreadPoolExecutor(WRITERS, "store-write")
+        self._writers = WRITERS if backend.readers == 1 else _FEW
+        self._threads = ThreadPoolExecutor(self._writers, "store-write")
         self._written: dict[str, tuple[int, Entries]] = {}
         self._sent = 0
         self._busy = 0
@@ -87,10 +94,19 @@ class StoreWriter:
             self._claimed.difference_update(digests)
 
     def add(self, chunk: Chunk) -> None:
-        """Take a chunk that was claimed; its data are free again when this returns.
+        """Take a chunk, as `add_all` does several."""
+        self.add_all([chunk])
+
+    def add_all(self, chunks: Sequence[Chunk]) -> None:
+        """Take chunks that were claimed; their data are free again when this returns.
 
         Waits while enough packs are being written; raises what one of them raised.
         """
+        while chunks:
+            chunks = chunks[self._add_some(chunks) :]
+
+    def _add_some(self, chunks: Sequence[Chunk]) -> int:
+        """Take as many of these chunks, at least one, as fit into one pack; returns how many that is."""
         with self._changed:
             while self._filling is None and self.failed is None:
                 self._changed.wait()
@@ -98,22 +114,29 @@ class StoreWriter:
                 raise self.failed
             assert self._filling is not None
             filling = self._filling
-            at = filling.builder.reserve(chunk)
+            places = []
+            for chunk in chunks:
+                places.append(filling.builder.reserve(chunk))
+                self.new_bytes += chunk.length
+                if filling.builder.size >= self._pack_size:
+                    break
             filling.fills += 1
-            self.new_chunks += 1
-            self.new_bytes += chunk.length
+            self.new_chunks += len(places)
             full = filling.builder.size >= self._pack_size
             if full:
                 self._filling = None
-        filling.builder.fill(at, chunk)
+        for at, chunk in zip(places, chunks, strict=False):
+            filling.builder.fill(at, chunk)
         with self._changed:
             filling.fills -= 1
-            self._changed.notify_all()
+            if not filling.fills:
+                self._changed.notify_all()
         if full:
             self._send(filling)
             with self._changed:
                 self._filling = self._empty()
                 self._changed.notify_all()
+        return len(places)
 
     def finish(self) -> None:
         """Bring all that was added into the store; durable, index included, when this returns."""
@@ -151,7 +174,7 @@ class StoreWriter:
 
     def _send(self, filling: _Filling) -> None:
         with self._changed:
-            while self._sent >= WRITERS and self.failed is None:
+            while self._sent >= self._writers and self.failed is None:
                 self._changed.wait()
             if self.failed is not None:
                 raise self.failed
