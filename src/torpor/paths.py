@@ -54,11 +54,15 @@ def dram_dir() -> Path:
 
 
 def in_dram(path: Path) -> bool:
-    """Whether an image at `path` would lie in memory, on the file system of those of the `dram` tier."""
-    folder = path.parent
+    """Whether something at `path` would lie in memory, on the file system of the images of the `dram` tier."""
+    return _device(path.parent) == _device(dram_dir())
+
+
+def _device(folder: Path) -> int:
+    """The file system of a folder, or of the nearest one above it that is there."""
     while not folder.exists():
         folder = folder.parent
-    return folder.stat().st_dev == make_private(dram_dir()).stat().st_dev
+    return folder.stat().st_dev
 
 
 def tier_dir(tier: str) -> Path:

@@ -15,6 +15,7 @@ class MemoryBackend:
 
     url = "memory"
     readers = 1
+    gathers = False
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

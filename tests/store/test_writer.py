@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from blake3 import blake3
 from tests.conftest import eventually
 from torpor.errors import Cancelled, NoSpace
 from torpor.store import chunks, index, writer
+from torpor.store.local import LocalBackend
 from torpor.store.pack import Chunk, PackBuilder
 from torpor.store.repository import Repository
 from torpor.store.writer import WRITERS, StoreWriter
@@ -87,6 +89,43 @@ def test_memory_is_bounded_however_many_bring_chunks(repository: Repository, mon
 
     chunks.read_all(repository.backend, table, np.arange(400), use, 2)
     assert len(seen) == 400
+
+
+@pytest.mark.parametrize("size", [PACK, 3 * PACK])
+def test_chunks_that_make_packs_where_they_are_make_the_same_packs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    given = [data(number) for number in range(size // SIZE + 5)]
+    names = []
+    for gathers in (False, True):
+        monkeypatch.setattr(LocalBackend, "gathers", gathers)
+        backend = LocalBackend(tmp_path / f"store-{gathers}")
+        backend.prepare()
+        taking = StoreWriter(backend, index.build([]), pack_size=PACK - SIZE // 2)
+        taking.add_all(given)
+        taking.finish()
+        assert taking.new_chunks == len(given)
+        names.append({(one.name, one.size) for one in backend.list("packs")})
+        assert set(taking.objects) >= {name for name, _size in names[-1]}
+    assert names[0] == names[1]
+
+
+def test_a_failure_where_chunks_are_reaches_all(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalBackend, "gathers", True)
+    gate = Gate(repository)
+    gate.fails = True
+    gate.open.set()
+    taking = StoreWriter(gate, index.build([]), pack_size=PACK)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(NoSpace):
+            taking.add_all([data(number) for number in range(8)])
+    with pytest.raises(NoSpace):
+        taking.add(data(9))
+    with pytest.raises(NoSpace):
+        taking.finish()
+    taking.abandon()
+    assert gate.waiting == 1
+    assert list(repository.backend.list("index")) == []
 
 
 def bring_in(count: int, threads: ThreadPoolExecutor, taking: StoreWriter) -> list[Future[None]]:

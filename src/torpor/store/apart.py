@@ -96,6 +96,8 @@ class ApartBackend:
     Contract: `backend.Backend`. Opening raises what opening it here would.
     """
 
+    gathers = False
+
     def __init__(self, place: str, env: Mapping[str, str]) -> None:
         self._place = place
         self._lock = threading.Lock()

@@ -26,6 +26,7 @@ class ArchiveBackend:
     """
 
     readers = 1
+    gathers = False
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path

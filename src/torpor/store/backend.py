@@ -55,6 +55,10 @@ class Backend(Protocol):
         """Reads at a time that the place serves faster than one after the other; 1 where processors are the limit."""
 
     @property
+    def gathers(self) -> bool:
+        """Whether it takes parts from wherever they lie as soon as from one piece of memory, and lets nobody wait."""
+
+    @property
     def url(self) -> str:
         """Where it is, as a user would write it; never with a secret in it."""
 

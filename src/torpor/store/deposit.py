@@ -30,6 +30,9 @@ from torpor.store.repository import Repository, StoredImage
 from torpor.store.scan import Scan, thread_count
 from torpor.store.writer import StoreWriter
 
+Named = tuple[bytes, memoryview]
+"""A chunk's name and its bytes."""
+
 _TOGETHER = 8
 """Chunks that one thread hands to the writer at a time: threads wait for each other there."""
 
@@ -100,7 +103,7 @@ class Deposit:
         claimed = self._writer.claim(digests)
         new = [(digest, data) for digest, data, new in zip(digests, chunks, claimed, strict=True) if new]
         neighbours = Neighbours(self._chooser)
-        for few in _batches(new):
+        for few in self._batches(new):
             self._store(neighbours, few)
 
     def claim(self, digests: Sequence[bytes]) -> list[bool]:
@@ -110,11 +113,11 @@ class Deposit:
             self._owed.update(digest for digest, new in zip(digests, wanted, strict=True) if new)
         return wanted
 
-    def bring(self, found: Sequence[tuple[bytes, memoryview]]) -> None:
+    def bring(self, found: Sequence[Named]) -> None:
         """Store chunks that were claimed. StepFailed when one has another hash than whoever named it says: the store
         would go on giving the wrong bytes to every image that has a chunk of this name."""
         neighbours = Neighbours(self._chooser)
-        for few in _batches(found):
+        for few in self._batches(found):
             for digest, data in few:
                 if blake3(data).digest() != digest:
                     raise StepFailed(
@@ -188,13 +191,13 @@ class Deposit:
             self._writer.abandon()
             self._finished = True
 
-    def _store(self, neighbours: Neighbours, few: Sequence[tuple[bytes, memoryview]]) -> None:
+    def _batches(self, found: Sequence[Named]) -> Iterator[Sequence[Named]]:
+        """Few at a time where they are copied: what was just hashed is then still in the processor's cache."""
+        few = max(len(found), 1) if self._writer.gathers else _TOGETHER
+        return (found[at : at + few] for at in range(0, len(found), few))
+
+    def _store(self, neighbours: Neighbours, few: Sequence[Named]) -> None:
         self._writer.add_all([Chunk(digest, len(data), *neighbours.encode(data)) for digest, data in few])
-
-
-def _batches(found: Sequence[tuple[bytes, memoryview]]) -> Iterator[Sequence[tuple[bytes, memoryview]]]:
-    """Few at a time: what was read to be hashed is still in the processor's cache when it is copied."""
-    return (found[at : at + _TOGETHER] for at in range(0, len(found), _TOGETHER))
 
 
 def _document(kept: bytes, scan: Scan, hashed: bool) -> Document:

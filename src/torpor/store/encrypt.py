@@ -75,6 +75,8 @@ def _check(store_key: bytes) -> str:
 class EncryptBackend:
     """Contract: `backend.Backend`; reading raises ImageDamaged as well. `store_key` is what `unlock` gives."""
 
+    gathers = False
+
     def __init__(self, inner: Backend, store_key: bytes) -> None:
         self._inner = inner
         self._key = store_key

@@ -93,6 +93,8 @@ class _Paced(Sequence[bytes | memoryview]):
 class LimitBackend:
     """Contract: `backend.Backend`. `rate` bytes per second into the store, and as many out of it."""
 
+    gathers = False
+
     def __init__(self, inner: Backend, rate: int, *, up: Bucket | None = None, down: Bucket | None = None) -> None:
         self._inner = inner
         self._up = up or Bucket(rate)

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from torpor import paths
 from torpor.errors import NoRights, NoSpace, StepFailed, TorporError
-from torpor.store.backend import KINDS, NoObject, Stored, check_kind, check_name
+from torpor.store.backend import CONFIG, KINDS, NoObject, Stored, check_kind, check_name
 from torpor.store.files import Files, read_parts
 
 _UNFINISHED = ".new-"
@@ -29,6 +30,10 @@ class LocalBackend:
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root = root
         self._files = files or Files()
+
+    @property
+    def gathers(self) -> bool:
+        return paths.in_dram(self.root / CONFIG)
 
     @property
     def url(self) -> str:

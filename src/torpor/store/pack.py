@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +41,16 @@ class Chunk(NamedTuple):
     data: bytes | memoryview
 
 
+class _Placed(NamedTuple):
+    """An entry of a directory that is being made."""
+
+    digest: bytes
+    offset: int
+    stored: int
+    length: int
+    codec: int
+
+
 class Pack(NamedTuple):
     """A finished pack, ready to be written as `packs/<name>`. Its parts are the builder's memory."""
 
@@ -57,13 +69,13 @@ class PackBuilder:
 
     def __init__(self, memory: NDArray[np.uint8] | None = None) -> None:
         self.memory = _aligned(PACK + MOST_CHUNK) if memory is None else memory
-        self._chunks: list[tuple[bytes, int, int, int, int]] = []
+        self._places: list[_Placed] = []
         self.size = len(MAGIC)
         self.memory[: self.size] = np.frombuffer(MAGIC, np.uint8)
 
     @property
     def is_empty(self) -> bool:
-        return not self._chunks
+        return not self._places
 
     def add(self, chunk: Chunk) -> None:
         self.fill(self.reserve(chunk), chunk)
@@ -71,7 +83,7 @@ class PackBuilder:
     def reserve(self, chunk: Chunk) -> int:
         """Take the next place for a chunk, and return where it is."""
         at = self.size
-        self._chunks.append((chunk.digest, at, len(chunk.data), chunk.length, chunk.codec))
+        self._places.append(_Placed(chunk.digest, at, len(chunk.data), chunk.length, chunk.codec))
         self.size += len(chunk.data)
         return at
 
@@ -81,15 +93,28 @@ class PackBuilder:
 
     def finish(self) -> Pack:
         """The pack; its name is the BLAKE3 of its directory, so the same chunks make the same pack."""
-        entries = np.zeros(len(self._chunks), ENTRY)
-        entries["id"] = np.frombuffer(b"".join(one[0] for one in self._chunks), "<u8").reshape(-1, 4)
-        for column, key in enumerate(("offset", "stored", "length", "codec"), start=1):
-            entries[key] = [one[column] for one in self._chunks]
-        directory = entries.tobytes()
-        seal = blake3(directory).digest()
-        footer = seal + _FOOTER.pack(len(directory), FORMAT, MAGIC)
-        size = self.size + len(directory) + len(footer)
-        return Pack(seal.hex(), [self.memory[: self.size].data, directory, footer], size, entries)
+        return _finished(self._places, [self.memory[: self.size].data])
+
+
+def gathered(chunks: Sequence[Chunk]) -> Pack:
+    """The same of chunks that stay where they are."""
+    ends = list(accumulate((len(chunk.data) for chunk in chunks), initial=len(MAGIC)))
+    places = [
+        _Placed(one.digest, at, len(one.data), one.length, one.codec) for at, one in zip(ends, chunks, strict=False)
+    ]
+    return _finished(places, [MAGIC, *(chunk.data for chunk in chunks)])
+
+
+def _finished(places: list[_Placed], parts: list[bytes | memoryview]) -> Pack:
+    entries = np.zeros(len(places), ENTRY)
+    entries["id"] = np.frombuffer(b"".join(one.digest for one in places), "<u8").reshape(-1, 4)
+    for column, key in enumerate(_Placed._fields[1:], start=1):
+        entries[key] = [one[column] for one in places]
+    directory = entries.tobytes()
+    seal = blake3(directory).digest()
+    footer = seal + _FOOTER.pack(len(directory), FORMAT, MAGIC)
+    size = sum(map(len, parts)) + len(directory) + len(footer)
+    return Pack(seal.hex(), [*parts, directory, footer], size, entries)
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:

@@ -60,6 +60,8 @@ class Patience:
 class RetryBackend:
     """Contract: `backend.Backend`. What is repeated has the same effect twice as once: objects are written whole."""
 
+    gathers = False
+
     def __init__(self, inner: Backend, patience: Patience | None = None) -> None:
         self._inner = inner
         self._patience = patience or Patience()

@@ -39,6 +39,7 @@ class S3Backend:
     """
 
     readers = 16
+    gathers = False
 
     def __init__(
         self, client: Any, address: Address, *, part: int = PART, page: int = PAGE, patience: Patience | None = None

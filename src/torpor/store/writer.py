@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from torpor.errors import TorporError
 from torpor.store import index
 from torpor.store.backend import Backend
 from torpor.store.index import Index, ids_of
-from torpor.store.pack import PACK, Chunk, Entries, PackBuilder
+from torpor.store.pack import PACK, Chunk, Entries, Pack, PackBuilder, gathered
 
 _FEW = 3
 """Packs being written at a time to a place that takes several parts of each at once."""
@@ -55,6 +56,8 @@ class StoreWriter:
         pack_size: int = PACK,
     ) -> None:
         self._backend = backend
+        self.gathers = backend.gathers
+        """Whether chunks that fill half a pack or more become one where they are: nothing is gained by giving fewer."""
         self._known = known
         self._on_written = on_written
         self._pack_size = min(pack_size, PACK)
@@ -103,10 +106,26 @@ class StoreWriter:
         Waits while enough packs are being written; raises what one of them raised.
         """
         while chunks:
-            chunks = chunks[self._add_some(chunks) :]
+            few, size = _first(chunks, self._pack_size)
+            if self.gathers and size >= self._pack_size // 2:
+                self._gather(few)
+            else:
+                few = self._add_some(few)
+            chunks = chunks[len(few) :]
 
-    def _add_some(self, chunks: Sequence[Chunk]) -> int:
-        """Take as many of these chunks, at least one, as fit into one pack; returns how many that is."""
+    def _gather(self, chunks: Sequence[Chunk]) -> None:
+        """Write a pack of these chunks from where they are, in this thread."""
+        with self._changed:
+            if self.failed is not None:
+                raise self.failed
+            self._sent += 1
+            self._count(chunks)
+        self._write(partial(gathered, chunks))
+        if self.failed is not None:
+            raise self.failed
+
+    def _add_some(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Take as many of these chunks, at least one, as fit into the pack that is being filled; returns those."""
         with self._changed:
             while self._filling is None and self.failed is None:
                 self._changed.wait()
@@ -114,29 +133,30 @@ class StoreWriter:
                 raise self.failed
             assert self._filling is not None
             filling = self._filling
-            places = []
-            for chunk in chunks:
-                places.append(filling.builder.reserve(chunk))
-                self.new_bytes += chunk.length
-                if filling.builder.size >= self._pack_size:
-                    break
+            few, _size = _first(chunks, self._pack_size - filling.builder.size)
+            places = [filling.builder.reserve(chunk) for chunk in few]
+            self._count(few)
             filling.fills += 1
-            self.new_chunks += len(places)
             full = filling.builder.size >= self._pack_size
             if full:
                 self._filling = None
-        for at, chunk in zip(places, chunks, strict=False):
+        if full:
+            # Before this thread's own copies: others wait for a pack to fill.
+            self._send(filling)
+            with self._changed:
+                self._filling = self._empty()
+                self._changed.notify_all()
+        for at, chunk in zip(places, few, strict=True):
             filling.builder.fill(at, chunk)
         with self._changed:
             filling.fills -= 1
             if not filling.fills:
                 self._changed.notify_all()
-        if full:
-            self._send(filling)
-            with self._changed:
-                self._filling = self._empty()
-                self._changed.notify_all()
-        return len(places)
+        return few
+
+    def _count(self, chunks: Sequence[Chunk]) -> None:
+        self.new_chunks += len(chunks)
+        self.new_bytes += sum(chunk.length for chunk in chunks)
 
     def finish(self) -> None:
         """Bring all that was added into the store; durable, index included, when this returns."""
@@ -179,24 +199,29 @@ class StoreWriter:
             if self.failed is not None:
                 raise self.failed
             self._sent += 1
-        self._threads.submit(self._write, filling)
+        self._threads.submit(self._write, partial(self._filled, filling), filling.builder.memory)
 
-    def _write(self, filling: _Filling) -> None:
+    def _filled(self, filling: _Filling) -> Pack:
+        with self._changed:
+            while filling.fills:
+                self._changed.wait()
+        return filling.builder.finish()
+
+    def _write(self, make: Callable[[], Pack], memory: NDArray[np.uint8] | None = None) -> None:
         try:
+            pack = make()
             with self._changed:
-                while filling.fills:
-                    self._changed.wait()
                 if self.failed is not None:
                     return
                 self._busy += 1
                 busy = self._busy
-            pack = filling.builder.finish()
             start = time.perf_counter()
             self._backend.write(f"packs/{pack.name}", pack.parts)
             seconds = time.perf_counter() - start
             with self._changed:
                 self._busy -= 1
-                self._memory.append(filling.builder.memory)
+                if memory is not None:
+                    self._memory.append(memory)
                 self._written[pack.name] = (pack.size, pack.entries)
                 self.objects.add(f"packs/{pack.name}")
                 self.stored_bytes += pack.size
@@ -221,3 +246,13 @@ class StoreWriter:
             name = index.write(self._backend, packs)
             with self._changed:
                 self.objects.add(f"index/{name}")
+
+
+def _first(chunks: Sequence[Chunk], room: int) -> tuple[Sequence[Chunk], int]:
+    """The first of these chunks that take so many bytes together, or more, and how many these are; else all."""
+    size = 0
+    for count, chunk in enumerate(chunks, start=1):
+        size += len(chunk.data)
+        if size >= room:
+            return chunks[:count], size
+    return chunks, size
