@@ -7,8 +7,8 @@ turns. Where a process's memory comes to lie changes its speed for as long as it
 follow one another. Reported: native ns of a call (median); for each side the ratio of its time to the native one
 beside it, of each group the median, of these the median with the lowest and highest; the same of `full` to `defer`;
 and what the last `full` says that it did. `burst` is launches without the wait for the GPU: what a deferred one costs
-the program itself. `under_way` ends only if a graph can be changed and launched while it is
-under way without waiting for that: what it waits for comes later.
+the program itself; `paced` the same with 5 µs of other work before each. `under_way` ends only if a graph can be
+changed and launched while it is under way without waiting for that: what it waits for comes later.
 
     python bench/levels.py [--groups 3] [--turns 5] [--calls 20000] [--kinds chain launch …]
 """
@@ -29,7 +29,7 @@ from torpor.keeper.control import ControlClient, sockets_in
 HERE = Path(__file__).parent
 LEVELS = ("native", "control", "off", "defer", "full")
 CHAINS = ("chain", "chain_varied", "chain_moving", "under_way")
-KINDS = (*CHAINS, "launch", "burst", "mark", "copy_in_pinned_8B", "copy_within")
+KINDS = (*CHAINS, "launch", "burst", "paced", "mark", "copy_in_pinned_8B", "copy_within")
 
 
 def name_of(level: str, group: int) -> str:

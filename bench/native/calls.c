@@ -36,6 +36,20 @@ typedef int (*CopyInAsync)(uint64_t, const void *, size_t, void *);
 typedef int (*CopyWithin)(uint64_t, uint64_t, size_t, void *);
 typedef int (*CopyOut)(void *, uint64_t, size_t);
 
+/* Some 5 µs that read and write memory of the thread's own; how long they took, in ns. */
+static double work(void) {
+  enum { WORDS = 4096 };
+  static uint32_t memory[WORDS], at;
+  double before = now();
+  do {
+    for (int i = 0; i < 200; i++) {
+      at = (at * 1664525u + 1013904223u) ^ memory[at % WORDS];
+      memory[at % WORDS] += (uint32_t)i;
+    }
+  } while (now() - before < 5000);
+  return now() - before;
+}
+
 int main(void) {
   driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (!driver) {
@@ -86,9 +100,11 @@ int main(void) {
   int calls;
   while (scanf("%63s %d", kind, &calls) == 2) {
     int burst = !strcmp(kind, "burst"); /* what a launch costs the program itself: waiting for the GPU is not counted */
+    int paced = !strcmp(kind, "paced"); /* the same with work between the launches, as between those of a framework */
     double start = now(), left_out = 0;
     for (int i = 0; i < calls; i++) {
-      if (!strcmp(kind, "launch") || burst) {
+      if (paced) left_out += work();
+      if (!strcmp(kind, "launch") || burst || paced) {
         check(launch(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
       } else if (!strcmp(kind, "chain") || !strcmp(kind, "chain_varied")) { /* of ten kernels, again and again */
         varied = (uint64_t)i;
@@ -129,7 +145,7 @@ int main(void) {
       if ((burst ? i % 100 == 99 : i % 512 == 511 && strcmp(kind, "under_way")) || i == calls - 1) { /* never a full queue */
         double before = now();
         check(synchronize(stream), "cuStreamSynchronize");
-        left_out += burst ? now() - before : 0;
+        left_out += burst || paced ? now() - before : 0;
       }
     }
     printf("%.2f\n", (now() - start - left_out) / calls);

@@ -27,6 +27,11 @@ bool shoot_down_translations() {
 
 }  // namespace
 
+void prepare_barriers() {
+  const ErrnoKept kept;
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 void barrier_all_threads() {
   const ErrnoKept kept;
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;

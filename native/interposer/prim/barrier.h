@@ -7,4 +7,7 @@ namespace torpor {
 // Registers with the kernel each time, since a restored process may have lost its registration. errno is kept.
 void barrier_all_threads();
 
+// What the first barrier begins with: the kernel takes milliseconds for it where other threads run. Best done early.
+void prepare_barriers();
+
 }  // namespace torpor

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "../prim/barrier.h"
 #include "../prim/thread.h"
 #include "comparison.h"
 
@@ -113,7 +114,8 @@ bool willing_slowly() {
 // What else is chosen depends on the processors that the process may use when it begins to launch.
 void read_whether_off() {
   Mode unread = Mode::unread;
-  if (detail::mode.load(std::memory_order_relaxed) != unread || chosen() != Mode::off) return;
+  if (detail::mode.load(std::memory_order_relaxed) != unread) return;
+  if (chosen() != Mode::off) return prepare_barriers();  // the submitter's, before it goes to sleep
   detail::mode.compare_exchange_strong(unread, Mode::off);
 }
 

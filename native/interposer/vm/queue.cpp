@@ -10,6 +10,7 @@
 
 #include "../control/thread.h"
 #include "../generated/real.h"
+#include "../prim/barrier.h"
 #include "../prim/thread.h"
 #include "loss.h"
 #include "merging.h"
@@ -33,7 +34,28 @@ constexpr std::uint64_t kSpinNs = 20'000;     // before a thread sleeps: about w
 constexpr std::uint64_t kPatienceUs = 1'000'000;  // what a fork, and an exit, wait for a driver that takes no more
 constexpr std::uint32_t kWindow = 512;        // items between two judgements
 
-constinit std::mutex adding;          // Turn; taken across a fork
+// Released by a plain store: an instruction that locks the bus would wait for what was written to the slot, whose lines come
+// from the submitter's processor. Held for some hundred nanoseconds, and across a fork.
+class Adding {
+ public:
+  void lock() {
+    for (unsigned tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
+      if (tries < kTries) {
+        __builtin_ia32_pause();
+      } else {
+        thread::sleep_microseconds(kPauseUs);
+      }
+    }
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr unsigned kTries = 100;
+  static constexpr long kPauseUs = 20;
+  std::atomic<bool> held_{false};
+};
+
+constinit Adding adding;              // Turn; taken across a fork
 constinit Item* ring = nullptr;       // written under `adding`
 constinit std::uint64_t published = 0;  // under `adding`; `added` without its wrapping around
 // What each side knows of the other's: a look takes the line from the other processor, which wants to write there next.
@@ -139,7 +161,8 @@ void submit() {
     const auto more = [&] { return added.load(std::memory_order_acquire) != next; };
     while (!more() && !(in_use() && spun(more))) {
       asleep.store(1, std::memory_order_seq_cst);
-      if (added.load(std::memory_order_seq_cst) == next) thread::wait_while(asleep, 1);
+      barrier_all_threads();  // Turn::publish() has none: what is not seen in `added` now will see `asleep`
+      if (added.load(std::memory_order_acquire) == next) thread::wait_while(asleep, 1);
       asleep.store(0, std::memory_order_relaxed);
     }
     // Between two items a context may be destroyed, which forgets what was proven, and its handle be another's.
@@ -216,6 +239,15 @@ bool ready() {
   }
   give_up();  // the thread, if there is one, has nothing to do
   return false;
+}
+
+// Begins to bring the lines of the next item here from the submitter's processor, as a call much like the last one needs them.
+void fetch(Item& item, std::size_t parameter_bytes) {
+  constexpr std::size_t kLine = 64, kUsual = 2 * kLine, kMost = 16 * kLine;
+  const auto bring = [](const std::byte* line) { asm volatile("prefetchw %0" : : "m"(*line)); };
+  const auto* const begin = reinterpret_cast<const std::byte*>(&item);
+  for (std::size_t at = 0; at < kUsual; at += kLine) bring(begin + at);
+  for (std::size_t at = 0; at < std::min(parameter_bytes, kMost); at += kLine) bring(item.parameters + at);
 }
 
 void judge_window(std::uint64_t items) {
@@ -305,22 +337,25 @@ Hold::~Hold() {
 
 void Turn::publish() {
   slot_->state.store(Item::State::waiting, std::memory_order_relaxed);
-  slot_ = nullptr;
+  const std::size_t parameter_bytes = std::exchange(slot_, nullptr)->parameter_bytes;
   const std::uint32_t at = added.load(std::memory_order_relaxed) + 1;
   if (!detail::unsettled.load(std::memory_order_relaxed)) {
     detail::unsettled.store(true, std::memory_order_release);
   }
-  added.store(at, std::memory_order_seq_cst);
+  added.store(at, std::memory_order_release);
+  fetch(ring[at % kItems], parameter_bytes);
+  const std::uint64_t back = published++ - superseded_;
+  if (supersedes_) std::atomic_thread_fence(std::memory_order_seq_cst);
   // Whoever starts to settle from here on waits for the new item as well.
-  if (const std::uint64_t back = published++ - superseded_;
-      supersedes_ && back < kItems && settling.load(std::memory_order_seq_cst) == 0) {
+  if (supersedes_ && back < kItems && settling.load(std::memory_order_seq_cst) == 0) {
     const std::uint32_t earlier = at - 1 - static_cast<std::uint32_t>(back);
     auto waiting = Item::State::waiting;
     if (!reached(earlier + 1) && ring[earlier % kItems].state.compare_exchange_strong(waiting, Item::State::out)) {
       count_dropped(Drop::record);
     }
   }
-  if (asleep.load(std::memory_order_seq_cst) != 0) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the submitter has the barrier
+  if (asleep.load(std::memory_order_relaxed) != 0) {
     asleep.store(0, std::memory_order_relaxed);
     thread::wake_all(asleep);
   }
