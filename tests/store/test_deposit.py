@@ -17,6 +17,7 @@ from torpor.image.manifest import FileEntry, Manifest, encode
 from torpor.image.reader import decode_manifest
 from torpor.store import codec
 from torpor.store import contents as image_objects
+from torpor.store import deposit as deposits
 from torpor.store.deposit import Deposit, PutResult
 from torpor.store.get import get
 from torpor.store.local import LocalBackend
@@ -186,6 +187,17 @@ def test_segments_are_made_of_chunks_in_memory_that_was_used(
             memory = bytearray(b"\xa5" * len(wanted))
             pieces.read_into(numbers[f"gpu/{index:04d}.seg"], memoryview(memory))
             assert memory == wanted
+
+
+def test_an_image_whose_batches_become_packs_as_they_are_comes_back(
+    repository: Repository, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalBackend, "gathers", True)
+    monkeypatch.setattr(deposits, "_TO_GATHER", PAGE)
+    put(repository, image, pack_size=CHUNK)
+    assert len(list(repository.backend.list("packs"))) > 5
+    assert contents(get(repository, repository.find("a-1"), tmp_path / "back")) == contents(image)
+    assert verify_store(repository).problems == []
 
 
 def test_what_is_in_a_segment_more_than_once_is_in_all_of_its_places(repository: Repository, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ class Saving:
             manifest.name = self.name
             scan = Scan(image.partial, manifest, deposit.repository.chunk, data.names)
             phase.total = scan.to_read()
-            scan.run(deposit.threads, deposit.take, phase.move)
+            scan.run(deposit.threads, deposit.take, phase.move, batch=deposit.batch(scan.to_read()))
             deposit.flush()
         with report.phase("commit"), step("commit"):
             job.info = _settled(job)  # somebody may have sent it input meanwhile

@@ -27,8 +27,11 @@ from torpor.store.index import Ids
 from torpor.store.locks import Held
 from torpor.store.pack import PACK, Chunk
 from torpor.store.repository import Repository, StoredImage
-from torpor.store.scan import Scan, thread_count
+from torpor.store.scan import BATCH, Scan, thread_count
 from torpor.store.writer import StoreWriter
+
+_TO_GATHER = PACK * 5 // 8
+"""Bytes of chunks of which many are a pack by themselves, though some of them turn out not to be needed."""
 
 Named = tuple[bytes, memoryview]
 """A chunk's name and its bytes."""
@@ -97,6 +100,12 @@ class Deposit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abandon()
+
+    def batch(self, size: int) -> int:
+        """Of so many bytes, how many each thread best reads and hands to `take` at a time."""
+        if self._writer.gathers and size >= 4 * self.threads * _TO_GATHER:
+            return _TO_GATHER
+        return BATCH
 
     def take(self, digests: list[bytes], chunks: list[memoryview]) -> None:
         """Store those of these chunks that are new; the names are known to be theirs."""

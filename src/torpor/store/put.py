@@ -56,7 +56,7 @@ def put(
             check_lengths(folder, manifest)
         scan = Scan(folder, manifest, repository.chunk)
         with Deposit(repository, held, compression=compression, pack_size=pack_size) as deposit:
-            scan.run(deposit.threads, deposit.take, on_bytes)
+            scan.run(deposit.threads, deposit.take, on_bytes, batch=deposit.batch(scan.to_read()))
             kept = _manifest(folder, manifest, scan, hash_files)
             deposit.flush()
             sealed = deposit.seal(name, manifest, kept, scan, hashed=hash_files)

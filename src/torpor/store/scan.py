@@ -19,7 +19,7 @@ from torpor.image.manifest import Manifest
 from torpor.store import plan
 
 BATCH = 8 << 20
-"""Bytes that one thread reads, hashes and encodes at a time."""
+"""Bytes that one thread reads, hashes and encodes at a time, unless told otherwise."""
 
 OnBytes = Callable[[int], None]
 
@@ -58,13 +58,23 @@ class Scan:
         self._known = known or {}
         self._take_known()
 
-    def run(self, threads: int, take: Callable[[list[bytes], list[memoryview]], None], on_bytes: OnBytes) -> None:
-        """Read everything in `threads` threads. `take` gets the names and bytes of some chunks; zeros are left out."""
+    def run(
+        self,
+        threads: int,
+        take: Callable[[list[bytes], list[memoryview]], None],
+        on_bytes: OnBytes,
+        *,
+        batch: int = BATCH,
+    ) -> None:
+        """Read everything in `threads` threads, each so many bytes at a time.
+
+        `take` gets the names and bytes of some chunks; zeros are left out.
+        """
         with ThreadPoolExecutor(threads, "store-read") as workers:
             pending: deque[Future[int]] = deque()
             try:
-                for batch in self._batches():
-                    pending.append(workers.submit(self._read, batch, take))
+                for one in self._batches(batch):
+                    pending.append(workers.submit(self._read, one, batch + self.chunk, take))
                     if len(pending) > 2 * threads:
                         on_bytes(pending.popleft().result())
                 while pending:
@@ -91,7 +101,7 @@ class Scan:
                 self.digests[number : number + count] = names
             number += count
 
-    def _batches(self) -> Iterator[_Batch]:
+    def _batches(self, most: int) -> Iterator[_Batch]:
         number = 0
         for stream in self.streams:
             if stream.label in self._known:
@@ -104,18 +114,18 @@ class Scan:
                 batch.reads += _taken(rest, length)
                 number += 1
                 size += length
-                if size >= BATCH:
+                if size >= most:
                     yield batch
                     batch, size = _Batch([], []), 0
             if batch.pieces:
                 yield batch
 
-    def _read(self, batch: _Batch, take: Callable[[list[bytes], list[memoryview]], None]) -> int:
+    def _read(self, batch: _Batch, room: int, take: Callable[[list[bytes], list[memoryview]], None]) -> int:
         size = sum(piece.length for piece in batch.pieces)
         buffer = getattr(self._own, "buffer", None)
         if buffer is None or len(buffer) < size:
-            buffer = self._own.buffer = bytearray(max(size, BATCH + self.chunk))
-        view = memoryview(buffer)
+            buffer = self._own.buffer = np.empty(max(size, room), np.uint8).data
+        view = buffer[:size]
         at = 0
         for file, offset, length in batch.reads:
             self._fill(self.paths[file], offset, view[at : at + length])
