@@ -18,7 +18,7 @@ from blake3 import blake3
 from cuda.bindings import driver as cu
 from torpor.driver import Driver, copies
 from torpor.errors import TorporError
-from torpor.keeper import placement, sift
+from torpor.keeper import placement, sift, transfer
 from torpor.keeper.memory import MappedRow
 from torpor.keeper.placement import PlacedBlock
 from torpor.keeper.pool import Pool
@@ -219,6 +219,7 @@ def test_a_failure_leaves_nothing_behind(fault: str, place: dict[str, str]) -> N
         f"fault = {fault!r}"
         """
 sift.SEGMENT, sift.STRETCH = 2 * CHUNK, 4 * CHUNK
+transfer.THREADS_PER_GPU = transfer.MOST_HASHING = 2  # fewer than there are segments, on any host
 job = Job([4 * MIB, 4 * MIB])
 for key in job.blocks:
     job.write(key, random.Random(key[1]).randbytes(4 * MIB))

@@ -16,7 +16,7 @@ from torpor.driver.copies import Stream
 from torpor.driver.devices import Driver
 
 THREADS_PER_GPU = max(2, min(8, os.cpu_count() or 2))
-_MOST_HASHING = 16
+MOST_HASHING = 16
 """Threads of a GPU where they hash: each has a segment, and the interpreter is one for all of them."""
 
 Work = Callable[[Stream], int]
@@ -101,7 +101,7 @@ def serve(
 
 
 def _hashing_threads(gpus: int) -> int:
-    return max(THREADS_PER_GPU, min(_MOST_HASHING, len(os.sched_getaffinity(0)) // max(gpus, 1)))
+    return max(THREADS_PER_GPU, min(MOST_HASHING, len(os.sched_getaffinity(0)) // max(gpus, 1)))
 
 
 class _Feed:
