@@ -12,6 +12,7 @@
 #include "../generated/real.h"
 #include "../prim/barrier.h"
 #include "../prim/thread.h"
+#include "adding.h"
 #include "loss.h"
 #include "merging.h"
 #include "policy.h"
@@ -34,51 +35,41 @@ constexpr std::uint64_t kSpinNs = 20'000;     // before a thread sleeps: about w
 constexpr std::uint64_t kPatienceUs = 1'000'000;  // what a fork, and an exit, wait for a driver that takes no more
 constexpr std::uint32_t kWindow = 512;        // items between two judgements
 
-// Released by a plain store: an instruction that locks the bus would wait for what was written to the slot, whose lines come
-// from the submitter's processor. Held for some hundred nanoseconds, and across a fork.
-class Adding {
- public:
-  void lock() {
-    for (unsigned tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
-      if (tries < kTries) {
-        __builtin_ia32_pause();
-      } else {
-        thread::sleep_microseconds(kPauseUs);
-      }
-    }
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
+constexpr std::uint32_t kLook = 16;  // items between two looks of the submitter that need not be
 
- private:
-  static constexpr unsigned kTries = 100;
-  static constexpr long kPauseUs = 20;
-  std::atomic<bool> held_{false};
-};
+// Who writes a line of the cache at every call has it; a look of the other side takes it away. So each side has lines of its
+// own, in structures, since a compiler orders variables as it likes. The difference of `added` and `taken` is the queue's length.
+struct alignas(64) {
+  Word added{0};
+} shared;
 
-constinit Adding adding;              // Turn; taken across a fork
-constinit Item* ring = nullptr;       // written under `adding`
-constinit std::uint64_t published = 0;  // under `adding`; `added` without its wrapping around
-// What each side knows of the other's: a look takes the line from the other processor, which wants to write there next.
-constinit std::uint32_t seen_taken = 0;        // under `adding`
-constexpr std::uint32_t kLook = 16;            // items between two looks of the submitter that need not be
-// Apart, since one is the program's threads' and one the submitter's. Their difference is the length of the queue.
-alignas(64) constinit Word added{0};
-alignas(64) constinit Word taken{0};
-alignas(64) constinit Word asleep{0};   // 1 while the submitter sleeps, or is about to
-constinit Word waiters{0};              // threads that sleep until `taken` gets somewhere
-constinit Word nearest{0};              // where to, of the one that was last to lie down
-constinit Word settling{0};             // threads whose next call may look at what the queue did
-// An error that no call has returned yet, and the context that it is about: a call in another one must not return it.
-constinit std::atomic<CUresult> late{CUDA_SUCCESS};
-constinit std::atomic<CUcontext> late_context{nullptr};  // written before `late`, by the submitter
+struct alignas(64) {  // under `adding`, but for what is only counted
+  Adding adding;                 // Turn; taken across a fork
+  std::uint32_t seen_taken = 0;  // what was seen of the submitter's `taken`
+  std::uint64_t published = 0;   // `added` without its wrapping around
+  std::atomic<std::uint64_t> deferred{0}, waits{0}, waiting_ns{0}, straight{0}, dropped[kDrops]{};
+  std::uint64_t judged_submitting = 0, judged_waiting = 0, judged_waits = 0;
+} constinit program;
+
+struct alignas(64) {
+  Word taken{0};
+  std::atomic<std::uint64_t> submitting_ns{0}, deepest{0};
+} constinit submitters;
+
+struct alignas(64) {  // what seldom changes
+  Item* ring = nullptr;  // written once, under `adding`
+  Word asleep{0};        // 1 while the submitter sleeps, or is about to
+  Word waiters{0};       // threads that sleep until `taken` gets somewhere
+  Word nearest{0};       // where to, of the one that was last to lie down
+  Word settling{0};      // threads whose next call may look at what the queue did
+  // An error that no call has returned yet, and the context that it is about: a call in another one must not return it.
+  std::atomic<CUresult> late{CUDA_SUCCESS};
+  std::atomic<CUcontext> late_context{nullptr};  // written before `late`, by the submitter
+} constinit rare;
+
 constinit thread_local bool submitter __attribute__((tls_model("initial-exec"))) = false;
 // While this thread holds `adding` for a fork, and other handlers of that fork may call the driver.
 constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
-
-alignas(64) constinit std::atomic<std::uint64_t> deferred{0}, waits{0}, waiting_ns{0};
-constinit std::atomic<std::uint64_t> straight{0}, dropped[kDrops]{};
-alignas(64) constinit std::atomic<std::uint64_t> submitting_ns{0}, deepest{0};
-constinit std::uint64_t judged_submitting = 0, judged_waiting = 0, judged_waits = 0;  // under `adding`
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
   counter.fetch_add(value, std::memory_order_relaxed);
@@ -103,25 +94,25 @@ bool spun(Done done) {
 }
 
 bool reached(std::uint32_t target) {
-  return static_cast<std::int32_t>(taken.load(std::memory_order_acquire) - target) >= 0;
+  return static_cast<std::int32_t>(submitters.taken.load(std::memory_order_acquire) - target) >= 0;
 }
 
 // Sleeps until the driver has taken everything before `target`, or somebody else is woken.
 void lie_down(std::uint32_t target) {
-  nearest.store(target, std::memory_order_seq_cst);
-  waiters.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t now = taken.load(std::memory_order_seq_cst);
-  if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(taken, now);
-  waiters.fetch_sub(1, std::memory_order_relaxed);
+  rare.nearest.store(target, std::memory_order_seq_cst);
+  rare.waiters.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t now = submitters.taken.load(std::memory_order_seq_cst);
+  if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(submitters.taken, now);
+  rare.waiters.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // The submitter's: wakes one that sleeps when it has what it waits for. Several are woken at every step. The place of one that
 // is about to lie down counts before it does, and covers up another's; but there is more to come before it, and then both wake.
 void wake(std::uint32_t at) {
-  const std::uint32_t sleepers = waiters.load(std::memory_order_seq_cst);
+  const std::uint32_t sleepers = rare.waiters.load(std::memory_order_seq_cst);
   if (sleepers == 0) return;
-  if (sleepers > 1 || static_cast<std::int32_t>(at - nearest.load(std::memory_order_seq_cst)) >= 0) {
-    thread::wake_all(taken);
+  if (sleepers > 1 || static_cast<std::int32_t>(at - rare.nearest.load(std::memory_order_seq_cst)) >= 0) {
+    thread::wake_all(submitters.taken);
   }
 }
 
@@ -133,8 +124,8 @@ void wait_for(std::uint32_t target, Patience patience = Patience::little) {
   const std::uint64_t start = thread::monotonic_nanoseconds();
   const auto there = [&] { return reached(target); };
   while (!(patience == Patience::little ? spun(there) : there())) lie_down(target);
-  add(waits, 1);
-  add(waiting_ns, thread::monotonic_nanoseconds() - start);
+  add(program.waits, 1);
+  add(program.waiting_ns, thread::monotonic_nanoseconds() - start);
 }
 
 CUresult enter(const Item& item, CUcontext& current) {
@@ -148,22 +139,22 @@ void run(Item& item, CUcontext& current) {
   if (item.state.exchange(Item::State::begun, std::memory_order_acq_rel) == Item::State::out) return;
   CUresult result = enter(item, current);
   if (result == CUDA_SUCCESS) result = item.run(item);
-  if (result == CUDA_SUCCESS || late.load(std::memory_order_acquire) != CUDA_SUCCESS) return;
-  late_context.store(item.context, std::memory_order_relaxed);
-  late.store(result, std::memory_order_release);
+  if (result == CUDA_SUCCESS || rare.late.load(std::memory_order_acquire) != CUDA_SUCCESS) return;
+  rare.late_context.store(item.context, std::memory_order_relaxed);
+  rare.late.store(result, std::memory_order_release);
 }
 
 // The submitter's life. It never ends before the process does.
 void submit() {
   submitter = true;
   for (;;) {
-    const std::uint32_t next = taken.load(std::memory_order_relaxed);
-    const auto more = [&] { return added.load(std::memory_order_acquire) != next; };
+    const std::uint32_t next = submitters.taken.load(std::memory_order_relaxed);
+    const auto more = [&] { return shared.added.load(std::memory_order_acquire) != next; };
     while (!more() && !(in_use() && spun(more))) {
-      asleep.store(1, std::memory_order_seq_cst);
+      rare.asleep.store(1, std::memory_order_seq_cst);
       barrier_all_threads();  // Turn::publish() has none: what is not seen in `added` now will see `asleep`
-      if (added.load(std::memory_order_acquire) == next) thread::wait_while(asleep, 1);
-      asleep.store(0, std::memory_order_relaxed);
+      if (shared.added.load(std::memory_order_acquire) == next) thread::wait_while(rare.asleep, 1);
+      rare.asleep.store(0, std::memory_order_relaxed);
     }
     // Between two items a context may be destroyed, which forgets what was proven, and its handle be another's.
     CUcontext current = nullptr;
@@ -171,26 +162,26 @@ void submit() {
     std::uint64_t before = thread::monotonic_nanoseconds();
     for (std::uint32_t at = next, end = at;;) {
       if (at == end || at % kLook == 0) {
-        end = added.load(std::memory_order_acquire);
+        end = shared.added.load(std::memory_order_acquire);
         if (at == end) break;
-        if (end - at > deepest.load(std::memory_order_relaxed)) deepest.store(end - at, std::memory_order_relaxed);
+        if (end - at > submitters.deepest.load(std::memory_order_relaxed)) submitters.deepest.store(end - at, std::memory_order_relaxed);
       }
       if (const std::uint64_t now = proofs::generation(); now != generation) {
         generation = now;
         current = nullptr;
       }
-      Item& item = ring[at % kItems];
+      Item& item = rare.ring[at % kItems];
       std::uint32_t count = 0;
       if (merges() && enter(item, current) == CUDA_SUCCESS) {
-        count = merging::submit([at](std::uint32_t i) -> Item& { return ring[(at + i) % kItems]; }, end - at);
+        count = merging::submit([at](std::uint32_t i) -> Item& { return rare.ring[(at + i) % kItems]; }, end - at);
       }
       if (count == 0) run(item, current);
       const std::uint64_t after = thread::monotonic_nanoseconds();
       if (count == 0 && merges()) merging::submitted(item, after - before);
-      add_alone(submitting_ns, after - before);
+      add_alone(submitters.submitting_ns, after - before);
       before = after;
       at += std::max(count, std::uint32_t{1});
-      taken.store(at, std::memory_order_seq_cst);
+      submitters.taken.store(at, std::memory_order_seq_cst);
       wake(at);
     }
   }
@@ -198,25 +189,25 @@ void submit() {
 
 void after_fork() {
   forking = false;
-  adding.unlock();
+  program.adding.unlock();
 }
 
 // No call of the child's can be deferred: the driver is not usable in it, or only from a fresh start.
 void in_child() {
   give_up();
   detail::unsettled.store(false, std::memory_order_relaxed);
-  added.store(taken.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  waiters.store(0, std::memory_order_relaxed);
-  late.store(CUDA_SUCCESS, std::memory_order_relaxed);
+  shared.added.store(submitters.taken.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  rare.waiters.store(0, std::memory_order_relaxed);
+  rare.late.store(CUDA_SUCCESS, std::memory_order_relaxed);
   after_fork();
 }
 
 // With nobody adding to the queue, and as a rule with nothing in it, at the fork. A driver that takes no more may do so only
 // after the fork, so that is not waited for forever: the child makes none of these calls in any case.
 void before_fork() {
-  adding.lock();
+  program.adding.lock();
   forking = true;
-  const std::uint32_t target = added.load(std::memory_order_relaxed);
+  const std::uint32_t target = shared.added.load(std::memory_order_relaxed);
   if (!spun([&] { return reached(target); })) drained_by(thread::monotonic_microseconds() + kPatienceUs);
 }
 
@@ -227,14 +218,14 @@ void at_exit() {
 
 // Under `adding`. Tried once: threads that asked before it failed must not find a queue that nobody empties.
 bool ready() {
-  if (ring != nullptr) return true;
+  if (rare.ring != nullptr) return true;
   static constinit bool tried = false;
   if (std::exchange(tried, true)) return false;
   void* const memory =
       ::mmap(nullptr, kItems * sizeof(Item), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED && control::start_thread("torpor-submit", submit) &&
       ::pthread_atfork(before_fork, after_fork, in_child) == 0 && std::atexit(at_exit) == 0) {
-    ring = static_cast<Item*>(memory);
+    rare.ring = static_cast<Item*>(memory);
     return true;
   }
   give_up();  // the thread, if there is one, has nothing to do
@@ -252,17 +243,17 @@ void fetch(Item& item, std::size_t parameter_bytes) {
 
 void judge_window(std::uint64_t items) {
   // What merging saves the submitter, a program by itself would not have been spared.
-  const std::uint64_t submitted = submitting_ns.load(std::memory_order_relaxed) + merging::counts().saved_ns;
-  const std::uint64_t waited = waiting_ns.load(std::memory_order_relaxed);
-  const std::uint64_t left_out = dropped[static_cast<std::uint32_t>(Drop::wait)].load(std::memory_order_relaxed);
+  const std::uint64_t submitted = submitters.submitting_ns.load(std::memory_order_relaxed) + merging::counts().saved_ns;
+  const std::uint64_t waited = program.waiting_ns.load(std::memory_order_relaxed);
+  const std::uint64_t left_out = program.dropped[static_cast<std::uint32_t>(Drop::wait)].load(std::memory_order_relaxed);
   judge({.items = items,
-         .calls = items + left_out - judged_waits,
-         .submitting_ns = submitted - judged_submitting,
-         .waiting_ns = waited - judged_waiting,
+         .calls = items + left_out - program.judged_waits,
+         .submitting_ns = submitted - program.judged_submitting,
+         .waiting_ns = waited - program.judged_waiting,
          .now_ns = thread::monotonic_nanoseconds()});
-  judged_submitting = submitted;
-  judged_waiting = waited;
-  judged_waits = left_out;
+  program.judged_submitting = submitted;
+  program.judged_waiting = waited;
+  program.judged_waits = left_out;
 }
 
 }  // namespace
@@ -271,13 +262,13 @@ namespace detail {
 
 void flush_slowly() {
   if (submitter) return;
-  settling.fetch_add(1, std::memory_order_seq_cst);  // before `added` is read: see Turn::publish
+  rare.settling.fetch_add(1, std::memory_order_seq_cst);  // before `added` is read: see Turn::publish
   if (forking) {  // perhaps in the child, where nobody empties what was left in the queue
     drained_by(thread::monotonic_microseconds() + kPatienceUs);
   } else {
-    wait_for(added.load(std::memory_order_seq_cst));
+    wait_for(shared.added.load(std::memory_order_seq_cst));
   }
-  settling.fetch_sub(1, std::memory_order_seq_cst);
+  rare.settling.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 CUresult settle_slowly() {
@@ -285,15 +276,15 @@ CUresult settle_slowly() {
   flush_slowly();
   CUresult result = CUDA_SUCCESS;
   {
-    const std::lock_guard hold(adding);
-    if (late.load(std::memory_order_acquire) != CUDA_SUCCESS) {
+    const std::lock_guard hold(program.adding);
+    if (rare.late.load(std::memory_order_acquire) != CUDA_SUCCESS) {
       CUcontext here = nullptr;
       real::cuCtxGetCurrent(&here);
-      if (here == late_context.load(std::memory_order_relaxed)) {
-        result = late.exchange(CUDA_SUCCESS, std::memory_order_acq_rel);
+      if (here == rare.late_context.load(std::memory_order_relaxed)) {
+        result = rare.late.exchange(CUDA_SUCCESS, std::memory_order_acq_rel);
       }
     }
-    if (reached(added.load(std::memory_order_relaxed)) && late.load(std::memory_order_acquire) == CUDA_SUCCESS) {
+    if (reached(shared.added.load(std::memory_order_relaxed)) && rare.late.load(std::memory_order_acquire) == CUDA_SUCCESS) {
       unsettled.store(false, std::memory_order_release);
     }
   }
@@ -305,72 +296,72 @@ CUresult settle_slowly() {
 Turn::Turn() {
   if (submitter || forking) return;
   for (;;) {
-    adding.lock();
+    program.adding.lock();
     locked_ = true;
-    if (late.load(std::memory_order_acquire) != CUDA_SUCCESS || !ready()) return;
-    const std::uint32_t at = added.load(std::memory_order_relaxed);
-    if (at - seen_taken >= kItems) seen_taken = taken.load(std::memory_order_acquire);
-    if (at - seen_taken < kItems) {
-      slot_ = &ring[at % kItems];
-      slot_->number = published;
+    if (rare.late.load(std::memory_order_acquire) != CUDA_SUCCESS || !ready()) return;
+    const std::uint32_t at = shared.added.load(std::memory_order_relaxed);
+    if (at - program.seen_taken >= kItems) program.seen_taken = submitters.taken.load(std::memory_order_acquire);
+    if (at - program.seen_taken < kItems) {
+      slot_ = &rare.ring[at % kItems];
+      slot_->number = program.published;
       return;
     }
-    adding.unlock();
+    program.adding.unlock();
     locked_ = false;
     wait_for(at + kRoom - kItems, Patience::much);
   }
 }
 
 Turn::~Turn() {
-  if (locked_) adding.unlock();
+  if (locked_) program.adding.unlock();
 }
 
 Hold::Hold() {
   if (submitter || forking) return;
-  adding.lock();
+  program.adding.lock();
   locked_ = true;
 }
 
 Hold::~Hold() {
-  if (locked_) adding.unlock();
+  if (locked_) program.adding.unlock();
 }
 
 void Turn::publish() {
   slot_->state.store(Item::State::waiting, std::memory_order_relaxed);
   const std::size_t parameter_bytes = std::exchange(slot_, nullptr)->parameter_bytes;
-  const std::uint32_t at = added.load(std::memory_order_relaxed) + 1;
+  const std::uint32_t at = shared.added.load(std::memory_order_relaxed) + 1;
   if (!detail::unsettled.load(std::memory_order_relaxed)) {
     detail::unsettled.store(true, std::memory_order_release);
   }
-  added.store(at, std::memory_order_release);
-  fetch(ring[at % kItems], parameter_bytes);
-  const std::uint64_t back = published++ - superseded_;
+  shared.added.store(at, std::memory_order_release);
+  fetch(rare.ring[at % kItems], parameter_bytes);
+  const std::uint64_t back = program.published++ - superseded_;
   if (supersedes_) std::atomic_thread_fence(std::memory_order_seq_cst);
   // Whoever starts to settle from here on waits for the new item as well.
-  if (supersedes_ && back < kItems && settling.load(std::memory_order_seq_cst) == 0) {
+  if (supersedes_ && back < kItems && rare.settling.load(std::memory_order_seq_cst) == 0) {
     const std::uint32_t earlier = at - 1 - static_cast<std::uint32_t>(back);
     auto waiting = Item::State::waiting;
-    if (!reached(earlier + 1) && ring[earlier % kItems].state.compare_exchange_strong(waiting, Item::State::out)) {
+    if (!reached(earlier + 1) && rare.ring[earlier % kItems].state.compare_exchange_strong(waiting, Item::State::out)) {
       count_dropped(Drop::record);
     }
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the submitter has the barrier
-  if (asleep.load(std::memory_order_relaxed) != 0) {
-    asleep.store(0, std::memory_order_relaxed);
-    thread::wake_all(asleep);
+  if (rare.asleep.load(std::memory_order_relaxed) != 0) {
+    rare.asleep.store(0, std::memory_order_relaxed);
+    thread::wake_all(rare.asleep);
   }
-  add_alone(deferred, 1);
+  add_alone(program.deferred, 1);
   if (at % kWindow == 0) judge_window(kWindow);
 }
 
 void forgive(CUcontext gone) {
   const Turn turn;
-  if (late.load(std::memory_order_acquire) == CUDA_SUCCESS || late_context.load(std::memory_order_relaxed) != gone) return;
-  late.store(CUDA_SUCCESS, std::memory_order_release);
+  if (rare.late.load(std::memory_order_acquire) == CUDA_SUCCESS || rare.late_context.load(std::memory_order_relaxed) != gone) return;
+  rare.late.store(CUDA_SUCCESS, std::memory_order_release);
 }
 
 bool drained_by(std::uint64_t deadline) {
-  for (long pause = 10; !reached(added.load(std::memory_order_acquire)); pause = pause < 200 ? pause * 2 : 200) {
+  for (long pause = 10; !reached(shared.added.load(std::memory_order_acquire)); pause = pause < 200 ? pause * 2 : 200) {
     if (thread::monotonic_microseconds() >= deadline) return false;
     thread::sleep_microseconds(pause);
   }
@@ -379,15 +370,15 @@ bool drained_by(std::uint64_t deadline) {
 
 Counts counts() {
   const auto of = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
-  const std::uint32_t gone = taken.load(std::memory_order_acquire);
-  const std::uint64_t queued = added.load(std::memory_order_acquire) - gone;
-  return {of(deferred), of(straight), {of(dropped[0]), of(dropped[1]), of(dropped[2])},
-          of(waits),    of(deepest),  queued,
-          of(submitting_ns), of(waiting_ns)};
+  const std::uint32_t gone = submitters.taken.load(std::memory_order_acquire);
+  const std::uint64_t queued = shared.added.load(std::memory_order_acquire) - gone;
+  return {of(program.deferred), of(program.straight), {of(program.dropped[0]), of(program.dropped[1]), of(program.dropped[2])},
+          of(program.waits),    of(submitters.deepest),  queued,
+          of(submitters.submitting_ns), of(program.waiting_ns)};
 }
 
-void count_straight() { add(straight, 1); }
+void count_straight() { add(program.straight, 1); }
 
-void count_dropped(Drop kind) { add(dropped[static_cast<std::uint32_t>(kind)], 1); }
+void count_dropped(Drop kind) { add(program.dropped[static_cast<std::uint32_t>(kind)], 1); }
 
 }  // namespace torpor::vm
