@@ -106,6 +106,12 @@ std::shared_ptr<Function> function_of(CUfunction handle) {
   return process().functions.find(handle, CUDA_ERROR_INVALID_HANDLE);
 }
 
+std::shared_ptr<Function> function_anywhere(CUfunction handle) {
+  const auto& stack = context_stack();
+  if (!stack.empty() && stack.back()) current_context();
+  return process().functions.find(handle, CUDA_ERROR_INVALID_HANDLE);
+}
+
 std::shared_ptr<Function> launchable_of(CUfunction handle) {
   std::shared_ptr<Context> context = current_context();
   auto kernel = process().kernels.look(reinterpret_cast<CUkernel>(handle));

@@ -95,6 +95,8 @@ struct Library {
 
 // The function of that handle. Throws CUDA_ERROR_INVALID_HANDLE.
 std::shared_ptr<Function> function_of(CUfunction handle);
+// The same for calls that a thread without a current context may make, as an H200's driver takes them.
+std::shared_ptr<Function> function_anywhere(CUfunction handle);
 // The same where a kernel's handle serves too: the function that it is in the current context.
 std::shared_ptr<Function> launchable_of(CUfunction handle);
 

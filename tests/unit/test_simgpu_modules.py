@@ -166,6 +166,18 @@ def test_what_functions_say_of_themselves(start: Start) -> None:
     assert [int.from_bytes(each, "little") for each in best] == [264, 1024]
 
 
+def test_a_function_is_asked_and_set_without_a_context(start: Start) -> None:
+    """As an H200's driver (580) takes it."""
+    program = start()
+    program.start_up()
+    kernel = function(program, load(program), "store")
+    program.ok("cuCtxSetCurrent", 0)
+    program.ok("cuFuncSetAttribute", kernel, 8, 1000)
+    assert program.number("cuFuncGetAttribute", out(4), 8, kernel) == 1000
+    program.ok("cuFuncSetCacheConfig", kernel, 2)
+    assert program.status("cuFuncSetAttribute", kernel + 1, 8, 1000) == INVALID_HANDLE
+
+
 def test_a_library_is_in_every_context(start: Start) -> None:
     program = start(TORPOR_SIM_DEVICES="2")
     program.start_up()

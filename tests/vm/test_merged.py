@@ -102,9 +102,12 @@ def test_a_chain_of_ten_is_merged(tmp_path: Path, stream: int) -> None:
 
 
 def test_a_chain_is_merged_without_haste(tmp_path: Path) -> None:
-    """As a program gets it, not a test: the graph is made when it has been worth it eight times."""
-    counts = compare(tmp_path, [ROUNDS * 3], "full")
-    assert 0 < counts["merged"] < 3 * 20 * len(CHAIN) - 80
+    """As a program gets it, not a test: the graph is made when it has been worth it eight times.
+
+    With fewer calls than a judgement takes, after which all might go straight where the machine is busy.
+    """
+    counts = compare(tmp_path, [ROUNDS * 2], "full")
+    assert 0 < counts["merged"] < 2 * 20 * len(CHAIN) - 80
 
 
 @pytest.mark.parametrize(

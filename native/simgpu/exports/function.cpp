@@ -44,17 +44,17 @@ void best_block(int* grid, int* block, CUfunction handle, CUoccupancyB2DSize sha
 SIM_API(cuFuncGetAttribute, change, (int* out, CUfunction_attribute attribute, CUfunction handle),
         (out, attribute, handle)) {
   require(out != nullptr);
-  *out = function_attribute(*function_of(handle), attribute);
+  *out = function_attribute(*function_anywhere(handle), attribute);
 }
 
 SIM_API(cuFuncSetAttribute, change, (CUfunction handle, CUfunction_attribute attribute, int value),
         (handle, attribute, value)) {
-  std::shared_ptr<Function> function = function_of(handle);
+  std::shared_ptr<Function> function = function_anywhere(handle);
   set_attribute(function->settings, function->kernel, attribute, value);
 }
 
 SIM_API(cuFuncSetCacheConfig, change, (CUfunction handle, CUfunc_cache config), (handle, config)) {
-  function_of(handle);
+  function_anywhere(handle);
   require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL);
 }
 
