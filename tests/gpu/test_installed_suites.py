@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -34,7 +35,8 @@ def outcomes(folder: Path, prefix: Sequence[str], packages: Sequence[str], **env
 
 @pytest.fixture(scope="module")
 def natively(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """Twice: what differs then is left to chance."""
+    """Twice: what differs then is left to chance. They need numba-cuda and filecheck."""
+    assert importlib.util.find_spec("numba_cuda") and importlib.util.find_spec("filecheck")
     return [outcomes(tmp_path_factory.mktemp("native") / f"{turn}", (), NUMBA) for turn in range(2)]
 
 
