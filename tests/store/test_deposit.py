@@ -15,12 +15,14 @@ from torpor.errors import ImageDamaged, ImageMismatch, StepFailed
 from torpor.image import read_manifest, verify
 from torpor.image.manifest import FileEntry, Manifest, encode
 from torpor.image.reader import decode_manifest
-from torpor.store import codec
+from torpor.store import codec, index
 from torpor.store import contents as image_objects
 from torpor.store import deposit as deposits
+from torpor.store.chunks import read_here
 from torpor.store.deposit import Deposit, PutResult
 from torpor.store.get import get
 from torpor.store.local import LocalBackend
+from torpor.store.pack import Chunk, PackBuilder
 from torpor.store.pieces import Pieces
 from torpor.store.plan import block_label
 from torpor.store.put import put
@@ -230,6 +232,25 @@ def test_a_segment_with_a_damaged_chunk_is_refused(
         for path, (number, size) in sizes.items():
             if path.startswith("gpu/"):
                 pieces.read_into(number, memoryview(bytearray(size)))
+
+
+@pytest.mark.parametrize("stored", [CHUNK - 7, CHUNK + 7])
+def test_only_the_chunk_is_damaged_that_an_index_is_wrong_about(repository: Repository, stored: int) -> None:
+    builder = PackBuilder()
+    given = [noise(number, CHUNK) for number in range(3)]
+    for one in given:
+        builder.add(Chunk(blake3(one).digest(), CHUNK, codec.RAW, one))
+    made = builder.finish()
+    repository.backend.write(f"packs/{made.name}", made.parts)
+    made.entries["stored"][1] = stored
+    table = index.build([{made.name: (made.size, made.entries)}])
+    rooms = [memoryview(bytearray(CHUNK)) for _ in given]
+    rows = table.find(index.ids_of(blake3(one).digest() for one in given))
+    by_row = dict(zip(rows.tolist(), rooms, strict=True))
+    with pytest.raises(ImageDamaged, match=blake3(given[1]).hexdigest()[:16]):
+        read_here(repository.backend, table, rows, lambda _row, _data: None, by_row)
+    read_here(repository.backend, table, rows[[0, 2]], lambda _row, _data: None, by_row)
+    assert [rooms[0], rooms[2]] == [given[0], given[2]]
 
 
 def test_names_for_another_number_of_chunks_are_refused(image: Path) -> None:

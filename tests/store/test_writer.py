@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from torpor.store import chunks, index, writer
 from torpor.store.local import LocalBackend
 from torpor.store.pack import Chunk, PackBuilder
 from torpor.store.repository import Repository
+from torpor.store.verify import verify_store
 from torpor.store.writer import WRITERS, StoreWriter
 
 SIZE = 4096
@@ -152,6 +154,30 @@ def test_a_failure_reaches_all_who_bring_chunks(repository: Repository) -> None:
     with pytest.raises(NoSpace):
         taking.finish()
     assert list(repository.backend.list("index")) == []
+
+
+@pytest.mark.parametrize(("owner", "name", "when"), [(PackBuilder, "fill", 3), (StoreWriter, "_empty", 2)])
+def test_no_memory_for_a_pack_reaches_all_who_bring_chunks(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, when: int
+) -> None:
+    calls = itertools.count(1)
+    real = getattr(owner, name)
+
+    def once_without(*arguments: Any) -> Any:
+        if next(calls) == when:
+            raise MemoryError
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, once_without)
+    taking = StoreWriter(repository.backend, index.build([]), pack_size=PACK)
+    with ThreadPoolExecutor(4) as threads:
+        for one in bring_in(4, threads, taking):
+            with pytest.raises(MemoryError):
+                one.result(timeout=100)
+    with pytest.raises(MemoryError):
+        taking.finish()
+    taking.abandon()
+    assert verify_store(repository).problems == []
 
 
 def test_who_gives_up_waits_for_no_store(repository: Repository) -> None:

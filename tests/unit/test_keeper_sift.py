@@ -258,3 +258,34 @@ finish(hashers, job)
         place,
         **({"TORPOR_SIM_FAULT": fault} if "=" in fault else {}),
     )
+
+
+def test_threads_that_cannot_be_had_leave_none_at_work(place: dict[str, str]) -> None:
+    run(
+        """
+import time
+real, begun, busy = threading.Thread.start, [], []
+
+def start(thread):
+    if len(begun) == 1:
+        raise RuntimeError("can't start new thread")
+    begun.append(thread)
+    real(thread)
+
+def work(stream):
+    busy.append(1)
+    time.sleep(0.5)
+    busy.pop()
+    return 1
+
+threading.Thread.start = start
+try:
+    transfer.run(driver, [(0, work)] * 4, lambda count: None, threading.Event())
+except RuntimeError as error:
+    assert "new thread" in str(error)
+else:
+    raise AssertionError("nobody was told")
+assert begun and not busy and not begun[0].is_alive()
+""",
+        place,
+    )

@@ -84,16 +84,21 @@ def serve(
             failures.append(error)
 
     most = _hashing_threads(len(work)) if hashing else THREADS_PER_GPU
-    threads = []
+    threads: list[threading.Thread] = []
     for ordinal, todo in work.items():
         feed = _Feed(todo)
         count = min(most, len(todo)) if isinstance(todo, Sized) else most
         for number in range(count):
             name = f"copy-gpu{ordinal}-{number}"
             threads.append(threading.Thread(target=work_off, args=(ordinal, feed), name=name))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    running: list[threading.Thread] = []
+    try:
+        for thread in threads:
+            thread.start()
+            running.append(thread)
+    except BaseException as error:  # noqa: BLE001 - those that run are waited for
+        failures.append(error)
+    for thread in running:
         thread.join()
     if failures:
         raise failures[0]

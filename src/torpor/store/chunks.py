@@ -130,7 +130,7 @@ def _read_group(
     start = group[0].place.offset
     last = group[-1].place
     memory = _memory(last.offset + last.stored - start)
-    straight = {one.row for one in group if one.row in rooms and one.place.codec == codec.RAW}
+    straight = {one.row for one in group if one.row in rooms and _as_it_is(one.place)}
     try:
         count = backend.read_into(f"packs/{last.pack}", start, _parts(group, memory, rooms, straight))
     except NoObject as missing:
@@ -158,6 +158,11 @@ def _read_group(
         if room is not None and one.row not in straight:
             copy(plain, room)
         use(one.row, stored if encoded else plain if room is None else room)
+
+
+def _as_it_is(place: Place) -> bool:
+    """Whether its stored bytes are the chunk; an index that is wrong about one must not move what lies behind it."""
+    return place.codec == codec.RAW and place.stored == place.length
 
 
 def _parts(group: list[_Chunk], memory: memoryview, rooms: Rooms, straight: set[int]) -> list[memoryview]:

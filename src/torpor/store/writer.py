@@ -105,13 +105,20 @@ class StoreWriter:
 
         Waits while enough packs are being written; raises what one of them raised.
         """
-        while chunks:
-            few, size = _first(chunks, self._pack_size)
-            if self.gathers and size >= self._pack_size // 2:
-                self._gather(few)
-            else:
-                few = self._add_some(few)
-            chunks = chunks[len(few) :]
+        try:
+            while chunks:
+                few, size = _first(chunks, self._pack_size)
+                if self.gathers and size >= self._pack_size // 2:
+                    self._gather(few)
+                else:
+                    few = self._add_some(few)
+                chunks = chunks[len(few) :]
+        except BaseException as error:
+            # Others may wait for what this thread has begun: a pack with its chunks in it, or an empty one.
+            with self._changed:
+                self.failed = self.failed or error
+                self._changed.notify_all()
+            raise
 
     def _gather(self, chunks: Sequence[Chunk]) -> None:
         """Write a pack of these chunks from where they are, in this thread."""
@@ -201,17 +208,20 @@ class StoreWriter:
             self._sent += 1
         self._threads.submit(self._write, partial(self._filled, filling), filling.builder.memory)
 
-    def _filled(self, filling: _Filling) -> Pack:
+    def _filled(self, filling: _Filling) -> Pack | None:
+        """The pack, once all is in it; None when something failed, as then something may never come."""
         with self._changed:
-            while filling.fills:
+            while filling.fills and self.failed is None:
                 self._changed.wait()
+            if self.failed is not None:
+                return None
         return filling.builder.finish()
 
-    def _write(self, make: Callable[[], Pack], memory: NDArray[np.uint8] | None = None) -> None:
+    def _write(self, make: Callable[[], Pack | None], memory: NDArray[np.uint8] | None = None) -> None:
         try:
             pack = make()
             with self._changed:
-                if self.failed is not None:
+                if pack is None or self.failed is not None:
                     return
                 self._busy += 1
                 busy = self._busy
