@@ -131,11 +131,13 @@ MANAGED: dict[str, Door] = {
 
 _PINNED = "large pinned memory lies in files that the keeper saves, and copies of pinned memory are deferred"
 _NOT_REGISTERED = "for the driver such memory is registered, for the program it is not"
+_REGISTERED = "large memory of the program's own lies in a file that the keeper saves while it is registered"
 
 # Pinned host memory; bodies in native/interposer/pinned/.
 PINNED: dict[str, Door] = {
     **_overrides("cuMemHostAlloc cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost", _PINNED),
-    **_overrides("cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetFlags", _NOT_REGISTERED),
+    **_overrides("cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister", _REGISTERED),
+    **_overrides("cuMemHostGetFlags", _NOT_REGISTERED),
 }
 
 _DEFER = "work that was right before may be handed to the submitter (`--vm defer`)"

@@ -8,6 +8,7 @@
 #include "../hooks/residual.h"
 #include "../hooks/unknown.h"
 #include "../pinned/owned.h"
+#include "../pinned/registered.h"
 #include "../vm/answers.h"
 #include "../vm/merging.h"
 #include "../vm/policy.h"
@@ -105,8 +106,9 @@ Reply Operations::hello() const {
   write_devices(json);
   json.key("blocks").object().field("count", blocks.count).field("bytes", blocks.bytes);
   json.field("largest", blocks.largest).field("imported", blocks.imported).end_object();
-  const pinned::Totals pinned = pinned::totals();
-  json.key("pinned").object().field("count", pinned.count).field("bytes", pinned.bytes).end_object();
+  const pinned::Totals pinned = pinned::totals(), registered = pinned::registered::totals();
+  json.key("pinned").object().field("count", pinned.count + registered.count);
+  json.field("bytes", pinned.bytes + registered.bytes).end_object();
   write_residual(json, blocks);
   write_vm(json);
   write_unknown(json);

@@ -1669,21 +1669,21 @@ CUresult torpor_body_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   return noticed(torpor_hook_cuMemHostGetFlags(pFlags, p));
 }
 
-// override: for the driver such memory is registered, for the program it is not
+// override: large memory of the program's own lies in a file that the keeper saves while it is registered
 CUresult torpor_body_cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags) {
   const Scope inside("cuMemHostRegister");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
   return noticed(torpor_hook_cuMemHostRegister(p, bytesize, Flags));
 }
 
-// override: for the driver such memory is registered, for the program it is not
+// override: large memory of the program's own lies in a file that the keeper saves while it is registered
 CUresult torpor_body_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   const Scope inside("cuMemHostRegister_v2");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;
   return noticed(torpor_hook_cuMemHostRegister_v2(p, bytesize, Flags));
 }
 
-// override: for the driver such memory is registered, for the program it is not
+// override: large memory of the program's own lies in a file that the keeper saves while it is registered
 CUresult torpor_body_cuMemHostUnregister(void *p) {
   const Scope inside("cuMemHostUnregister");
   if (const CUresult earlier = torpor::vm::settle(); earlier != CUDA_SUCCESS) [[unlikely]] return earlier;

@@ -4,6 +4,7 @@
 #include "../generated/real.h"
 #include "../vm/pinned.h"
 #include "owned.h"
+#include "registered.h"
 
 namespace pinned = torpor::pinned;
 namespace real = torpor::real;
@@ -29,6 +30,11 @@ CUresult allocate(void** out, std::size_t size, unsigned int flags, Driver drive
     if (result == CUDA_SUCCESS) known::note(*out, size);
     return result;
   });
+}
+
+CUresult enrol(const pinned::registered::Call& call) {
+  return torpor::arena::guarded(
+      [&] { return holding(call.base) ? CUDA_ERROR_INVALID_VALUE : pinned::registered::enrol(call); });
 }
 
 }  // namespace
@@ -65,15 +71,14 @@ extern "C" CUresult torpor_hook_cuMemHostGetFlags(unsigned int* pFlags, void* p)
 
 // To register what cuMemHostAlloc made, or to take it back in this way, is a mistake that the driver tells by this code.
 extern "C" CUresult torpor_hook_cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
-  return torpor::arena::guarded(
-      [&] { return holding(p) ? CUDA_ERROR_INVALID_VALUE : real::cuMemHostRegister_v2(p, bytesize, Flags); });
+  return enrol({real::cuMemHostRegister_v2, p, bytesize, Flags});
 }
 
 extern "C" CUresult torpor_hook_cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
-  return torpor::arena::guarded(
-      [&] { return holding(p) ? CUDA_ERROR_INVALID_VALUE : real::cuMemHostRegister(p, bytesize, Flags); });
+  return enrol({real::cuMemHostRegister, p, bytesize, Flags});
 }
 
 extern "C" CUresult torpor_hook_cuMemHostUnregister(void* p) {
-  return torpor::arena::guarded([&] { return holding(p) ? CUDA_ERROR_INVALID_VALUE : real::cuMemHostUnregister(p); });
+  return torpor::arena::guarded(
+      [&] { return holding(p) ? CUDA_ERROR_INVALID_VALUE : pinned::registered::withdraw(p); });
 }

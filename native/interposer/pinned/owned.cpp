@@ -12,15 +12,10 @@
 #include "../hooks/residual.h"
 #include "../prim/errno_kept.h"
 #include "place.h"
+#include "registered.h"
 
 namespace torpor::pinned {
 namespace {
-
-// Every allocation is a file of its own and an argument of CRIU's, so the more there are the larger they must be.
-constexpr std::size_t kSmallest = 4ULL << 20;
-constexpr std::size_t kMany = 256;
-constexpr std::size_t kSmallestOfMany = 64ULL << 20;
-constexpr std::size_t kMost = 4096;
 
 // Write-combined memory is of a kind that only the driver can make.
 constexpr unsigned int kFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
@@ -40,8 +35,8 @@ Table& table() {
 }
 
 bool is_wanted(std::size_t size, unsigned int flags) {
-  const std::size_t count = table().count.load(std::memory_order_relaxed);
-  return size >= (count < kMany ? kSmallest : kSmallestOfMany) && count < kMost && (flags & ~kFlags) == 0;
+  const std::size_t others = table().count.load(std::memory_order_relaxed) + registered::count();
+  return is_worth_a_file(size, others) && (flags & ~kFlags) == 0;
 }
 
 // Whether there is anything to look for. In a forked child there is not: its memory is no part of what it inherited.
@@ -93,6 +88,8 @@ std::optional<void*> allocate(std::size_t size, unsigned int flags) {
   enter({base, size, flags, context.id});
   return base;
 }
+
+std::size_t count() { return table().count.load(std::memory_order_relaxed); }
 
 std::optional<Allocation> holding(CUdeviceptr address) {
   if (none()) return std::nullopt;

@@ -30,6 +30,9 @@ struct Totals {
 // Memory for the current context; nothing where the driver has to see to it, also to say what is wrong.
 std::optional<void*> allocate(std::size_t size, unsigned int flags);
 
+// How many there are.
+std::size_t count();
+
 // The allocation that holds an address. Costs one load where there is none at all.
 std::optional<Allocation> holding(CUdeviceptr address);
 

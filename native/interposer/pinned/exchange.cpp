@@ -1,0 +1,355 @@
+#include "exchange.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "../arena/descriptor.h"
+#include "../control/thread.h"
+#include "../prim/log.h"
+#include "../prim/thread.h"
+#include "place.h"
+#include "waiting.h"
+
+namespace torpor::pinned {
+namespace {
+
+constexpr std::uint64_t kSlice = 32ULL << 20;
+constexpr unsigned kThreads = 8;
+constexpr int kMoved = MREMAP_MAYMOVE | MREMAP_FIXED;
+constexpr int kMovedEmpty = kMoved | 4;  // MREMAP_DONTUNMAP: the mapping stays, without its pages
+
+// Slices for whoever asks next.
+class Slices {
+ public:
+  explicit Slices(const Spans& spans) : spans_(spans), at_(spans.count > 0 ? spans.spans[0].start : 0) {}
+
+  bool next(Span& out) {
+    while (taken_.exchange(true, std::memory_order_acquire)) __builtin_ia32_pause();
+    const bool any = number_ < spans_.count && !failed_.load(std::memory_order_relaxed);
+    if (any) {
+      const Span& whole = spans_.spans[number_];
+      out = {at_, std::min(whole.end, at_ / kSlice * kSlice + kSlice)};
+      at_ = out.end;
+      if (at_ == whole.end && ++number_ < spans_.count) at_ = spans_.spans[number_].start;
+    }
+    taken_.store(false, std::memory_order_release);
+    return any;
+  }
+  void fail() { failed_.store(true, std::memory_order_relaxed); }
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  std::uint64_t size() const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < spans_.count; ++i) sum += spans_.spans[i].size();
+    return sum;
+  }
+
+ private:
+  const Spans& spans_;
+  std::size_t number_ = 0;
+  std::uint64_t at_;
+  std::atomic<bool> taken_{false}, failed_{false};
+};
+
+// Whether no thread of this process can be made to wait: then none is asked again.
+constinit std::atomic<bool> impossible{false};
+
+// What a thread has open, in a table of its own. The program sees none of it, and cannot close it with its own files,
+// which would let those go that wait.
+class Desk {
+ public:
+  // `file` is a path, or empty.
+  Desk(Waiting::Of kind, const char* file) {
+    constexpr long kCloseRange = 436;
+    constexpr unsigned kUnshare = 1U << 1;
+    if (::syscall(kCloseRange, 0U, UINT_MAX, kUnshare) != 0) return;
+    if (*file != '\0') file_.reset(::open(file, O_RDWR | O_CLOEXEC));
+    pages_.reset(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    if (pages_ && (file_ || *file == '\0')) waiting_.emplace(kind);
+  }
+  explicit operator bool() const { return waiting_ && *waiting_; }
+  const Waiting& waiting() const { return *waiting_; }
+  int pages() const { return pages_.get(); }
+  int file() const { return file_.get(); }
+
+ private:
+  std::optional<Waiting> waiting_;
+  Descriptor file_, pages_;
+};
+
+class Exchange {
+ public:
+  // `file` is what the threads need; it is closed here once they have it.
+  Exchange(const Spans& spans, Waiting::Of kind, Descriptor file)
+      : slices_(spans), kind_(kind), file_(std::move(file)) {
+    if (!file_) return;
+    std::snprintf(path_.data(), path_.size(), "/proc/self/task/%d/fd/%d", thread::id(), file_.get());
+  }
+  virtual ~Exchange() = default;
+  // In several threads; false when a slice failed, and then perhaps others were not tried.
+  bool run();
+
+ protected:
+  virtual bool change(const Span& slice, const Desk& desk) = 0;
+
+ private:
+  static void enter();
+  void work();
+
+  Slices slices_;
+  Waiting::Of kind_;
+  Descriptor file_;
+  std::array<char, 64> path_{};
+  std::atomic<std::uint32_t> unsettled_{0}, started_{0}, busy_{0};
+};
+
+// Of the only one that is under way.
+constinit std::atomic<Exchange*> current{nullptr};
+
+void wait_for(std::atomic<std::uint32_t>& threads) {
+  for (std::uint32_t left; (left = threads) != 0;) thread::wait_while(threads, left);
+}
+
+void count_down(std::atomic<std::uint32_t>& threads) {
+  if (--threads == 0) thread::wake_all(threads);
+}
+
+void Exchange::work() {
+  const Desk desk(kind_, path_.data());
+  if (!desk) {
+    impossible = true;
+    slices_.fail();
+  }
+  count_down(unsettled_);
+  while (started_ == 0) thread::wait_while(started_, 0);
+  for (Span slice; slices_.next(slice);) {
+    if (!change(slice, desk)) slices_.fail();
+  }
+}
+
+void Exchange::enter() {
+  Exchange* const mine = current.load(std::memory_order_acquire);
+  mine->work();
+  count_down(mine->busy_);  // the last that is done to it: it may be gone, but the kernel wakes nobody there
+}
+
+unsigned processors() {
+  cpu_set_t mine;
+  return ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? static_cast<unsigned>(CPU_COUNT(&mine)) : 1;
+}
+
+bool Exchange::run() {
+  const std::uint64_t most = std::min<std::uint64_t>({kThreads, processors(), slices_.size() / kSlice + 1});
+  current.store(this, std::memory_order_release);
+  // None begins before all are there: to start one takes the allocator's locks, which a thread that waits by then may
+  // hold.
+  for (std::uint64_t i = 0; i < most; ++i) {
+    ++unsettled_;
+    ++busy_;
+    if (control::start_thread("torpor-pinned", enter)) continue;
+    --unsettled_;
+    --busy_;
+    if (i == 0) slices_.fail();
+    break;
+  }
+  wait_for(unsettled_);
+  file_.reset();
+  started_ = 1;
+  thread::wake_all(started_);
+  wait_for(busy_);
+  return !slices_.failed();
+}
+
+// It cannot fail for anything but want of the kernel's own memory, and then the program's is nowhere.
+void put(void* from, const Span& slice) {
+  if (::mremap(from, slice.size(), slice.size(), kMoved, slice.at()) != MAP_FAILED) return;
+  log::error("memory of the program cannot be mapped again where it was");
+  std::abort();
+}
+
+class IntoFile : public Exchange {
+ public:
+  IntoFile(const Spans& spans, std::uint64_t start, Descriptor file)
+      : Exchange(spans, Waiting::Of::anonymous, std::move(file)), start_(start) {}
+
+ protected:
+  bool change(const Span& slice, const Desk& desk) override {
+    const auto offset = static_cast<off_t>(offset_in_file(start_, slice.start));
+    // All of its memory now, as whoever touches a page that there is no room for is killed.
+    if (::fallocate(desk.file(), 0, offset, static_cast<off_t>(slice.size())) != 0) return false;
+    void* const aside = reserve(slice.size(), slice.start % kHugePage);
+    if (aside == nullptr) return false;
+    const bool waits = desk.waiting().begin(slice);
+    if (!waits || ::mremap(slice.at(), slice.size(), slice.size(), kMovedEmpty, aside) == MAP_FAILED) {
+      if (waits) desk.waiting().end(slice);
+      ::munmap(aside, slice.size());
+      return false;
+    }
+    constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_SHARED | MAP_FIXED;
+    const bool done = write(aside, slice.size(), offset, desk) &&
+                      ::mmap(slice.at(), slice.size(), kAccess, kKind, desk.file(), offset) != MAP_FAILED;
+    if (!done) put(aside, slice);
+    desk.waiting().wake(slice);
+    if (done) ::munmap(aside, slice.size());
+    return done;
+  }
+
+ private:
+  // Pages that were never touched are left out.
+  static bool write(const void* memory, std::uint64_t size, off_t offset, const Desk& desk) {
+    constexpr std::uint64_t kPresent = 3ULL << 62;  // or swapped out
+    std::uint64_t entries[kSlice / kPage];
+    const std::uint64_t count = size / kPage;
+    const auto first = static_cast<off_t>(reinterpret_cast<std::uint64_t>(memory) / kPage * sizeof *entries);
+    const auto wanted = static_cast<ssize_t>(count * sizeof *entries);
+    if (::pread(desk.pages(), entries, static_cast<std::size_t>(wanted), first) != wanted) return false;
+    for (std::uint64_t at = 0, end; at < count; at = end) {
+      const bool present = (entries[at] & kPresent) != 0;
+      for (end = at + 1; end < count && ((entries[end] & kPresent) != 0) == present;) ++end;
+      if (!present) continue;
+      const char* const from = static_cast<const char*>(memory) + at * kPage;
+      if (!write_all(desk.file(), from, (end - at) * kPage, offset + static_cast<off_t>(at * kPage))) return false;
+    }
+    return true;
+  }
+
+  static bool write_all(int file, const char* from, std::uint64_t size, off_t offset) {
+    for (std::uint64_t done = 0; done < size;) {
+      const ssize_t put = ::pwrite(file, from + done, size - done, offset + static_cast<off_t>(done));
+      if (put <= 0) return false;
+      done += static_cast<std::uint64_t>(put);
+    }
+    return true;
+  }
+
+  std::uint64_t start_;
+};
+
+// Into new memory; pages of zeros stay untouched.
+void copy(char* to, const char* from, std::uint64_t size) {
+  static constexpr char kZeros[kPage] = {};
+  for (std::uint64_t at = 0; at < size; at += kPage) {
+    if (std::memcmp(from + at, kZeros, kPage) != 0) std::memcpy(to + at, from + at, kPage);
+  }
+}
+
+// One mapping for all of it, so that its slices are one again when they are in their places.
+char* fresh(std::uint64_t size, std::uint64_t within_huge_page, Pages advice) {
+  auto* const memory = static_cast<char*>(reserve(size, within_huge_page));
+  if (memory == nullptr) return nullptr;
+  if (::mmap(memory, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    ::munmap(memory, size);
+    return nullptr;
+  }
+  if (advice != Pages::usual) ::madvise(memory, size, advice == Pages::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return memory;
+}
+
+class OutOfFile : public Exchange {
+ public:
+  OutOfFile(const Spans& spans, std::uint64_t start, char* fresh)
+      : Exchange(spans, Waiting::Of::file, Descriptor()), start_(start), fresh_(fresh) {}
+
+ protected:
+  bool change(const Span& slice, const Desk& desk) override {
+    const std::uint64_t size = slice.size();
+    void* const twin = ::mremap(slice.at(), 0, size, MREMAP_MAYMOVE);  // another mapping of the same
+    if (twin == MAP_FAILED) return false;
+    const bool waits = desk.waiting().begin(slice);
+    const bool done = waits && ::madvise(slice.at(), size, MADV_DONTNEED) == 0;
+    if (done) {
+      char* const memory = fresh_ + (slice.start - start_);
+      copy(memory, static_cast<const char*>(twin), size);
+      put(memory, slice);
+      desk.waiting().wake(slice);
+      ::madvise(twin, size, MADV_REMOVE);  // the file itself goes with its last mapping
+    } else if (waits) {
+      desk.waiting().end(slice);
+    }
+    ::munmap(twin, size);
+    return done;
+  }
+
+ private:
+  std::uint64_t start_;
+  char* fresh_;
+};
+
+// Calls `visit` with each mapping of the files of `piece` until it says no. False when maps cannot be read. The names
+// of the files are no longer those that they were made with after a restore.
+template <typename Visit>
+bool each_of_files(const Span& piece, Visit visit) {
+  DeviceName device;
+  if (!place_device(device)) return false;
+  Lines lines("/proc/self/maps");
+  Mapping mapping;
+  std::size_t read = 0;
+  for (std::string_view line; lines.next(line); ++read) {
+    if (!read_mapping(line, mapping) || mapping.span.end <= piece.start) continue;
+    if (mapping.span.start >= piece.end) break;
+    if (mapping.device != device.data() || mapping.span.start < piece.start || mapping.span.end > piece.end) continue;
+    if (mapping.access[3] != 's' || mapping.offset != offset_in_file(piece.start, mapping.span.start)) continue;
+    if (!visit(mapping)) break;
+  }
+  return read > 0;
+}
+
+}  // namespace
+
+bool may_exchange() { return !impossible; }
+
+bool into_file(const Span& piece, const Spans& mappings) {
+  Descriptor file = new_file(offset_in_file(piece.start, piece.end));
+  if (!file) return false;
+  IntoFile exchange(mappings, piece.start, std::move(file));
+  return exchange.run();
+}
+
+bool out_of_file(const Span& piece, Pages advice) {
+  Spans spans;
+  bool all = true;
+  all &= each_of_files(piece, [&](const Mapping& mapping) {
+    if (!mapping.access.starts_with("rw-") || !spans.add(mapping.span)) all = false;
+    return true;
+  });
+  if (spans.count == 0) return all;
+  char* const memory = fresh(piece.size(), piece.start % kHugePage, advice);
+  if (memory == nullptr) return false;
+  OutOfFile exchange(spans, piece.start, memory);
+  const bool done = exchange.run();
+  ::munmap(memory, piece.size());  // what has not been moved
+  return all && done;
+}
+
+bool leave_file(const Span& piece, Pages advice) {
+  for (;;) {
+    Span span;
+    int access = 0;
+    const bool known = each_of_files(piece, [&](const Mapping& mapping) {
+      span = mapping.span;
+      access = (mapping.access[0] == 'r' ? PROT_READ : 0) | (mapping.access[1] == 'w' ? PROT_WRITE : 0);
+      return false;
+    });
+    if (span.size() == 0) return known;
+    char* const memory = fresh(span.size(), span.start % kHugePage, advice);
+    if (memory == nullptr) return false;
+    if ((access & PROT_READ) == 0) ::mprotect(span.at(), span.size(), PROT_READ);
+    copy(memory, static_cast<const char*>(span.at()), span.size());
+    if (access != (PROT_READ | PROT_WRITE)) ::mprotect(memory, span.size(), access);
+    put(memory, span);
+  }
+}
+
+}  // namespace torpor::pinned

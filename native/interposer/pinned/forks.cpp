@@ -1,0 +1,82 @@
+#include "forks.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+
+#include "../prim/errno_kept.h"
+#include "../prim/log.h"
+#include "../prim/thread.h"
+#include "registered.h"
+
+namespace torpor::pinned::forks {
+namespace {
+
+// What the parent waits for a child that copies. It copies ten times as fast, unless a debugger holds it.
+constexpr std::uint64_t kPatienceUs = 60'000'000;
+constexpr std::uint64_t kBytesPerUs = 100;
+
+constinit std::atomic<bool> apart{true};
+// Of the fork that is under way; no other is meanwhile.
+constinit int ends[2] = {-1, -1};
+constinit std::uint64_t patience_us = 0;
+
+void let_go_of(int& end) {
+  if (end >= 0) ::close(end);
+  end = -1;
+}
+
+// Until the last holder of the other end has closed it, or is no more.
+bool ended(int end, std::uint64_t deadline) {
+  for (;;) {
+    const std::uint64_t now = thread::monotonic_microseconds();
+    if (now >= deadline) return false;
+    pollfd one{end, POLLIN, 0};
+    if (::poll(&one, 1, static_cast<int>((deadline - now) / 1000 + 1)) > 0) return true;
+  }
+}
+
+void before() {
+  const ErrnoKept kept;
+  registered::hold_for_fork();
+  const std::uint64_t bytes = registered::bytes_held();
+  if (bytes == 0) return;
+  if (::pipe2(ends, O_CLOEXEC) != 0) ends[0] = ends[1] = -1;
+  patience_us = kPatienceUs + bytes / kBytesPerUs;
+}
+
+// What the parent writes once fork() has returned is not for the child to see.
+void in_parent() {
+  const ErrnoKept kept;
+  let_go_of(ends[1]);
+  if (ends[0] >= 0 && !ended(ends[0], thread::monotonic_microseconds() + patience_us)) apart = false;
+  let_go_of(ends[0]);
+  registered::release_after_fork();
+}
+
+void in_child() {
+  const ErrnoKept kept;
+  if (!registered::leave_files()) {
+    log::error("a forked child cannot have copies of the parent's registered memory: no memory");
+    std::abort();  // it would write into its parent's
+  }
+  let_go_of(ends[0]);
+  let_go_of(ends[1]);
+  registered::release_after_fork();
+}
+
+}  // namespace
+
+bool watched() {
+  static const bool done = ::pthread_atfork(before, in_parent, in_child) == 0;
+  return done;
+}
+
+bool children_are_apart() { return apart; }
+
+}  // namespace torpor::pinned::forks

@@ -1,0 +1,13 @@
+// What a fork means for registered memory that lies in files: the child gets copies of its own, as the kernel copies
+// pinned pages for it natively.
+#pragma once
+
+namespace torpor::pinned::forks {
+
+// From the first call on every fork of this process is seen to. False when that cannot be.
+bool watched();
+
+// Whether no child can be using the files: one that got stuck while it copied still would.
+bool children_are_apart();
+
+}  // namespace torpor::pinned::forks
