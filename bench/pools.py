@@ -1,15 +1,15 @@
 """Question: how fast does each kind of memory leave a job and come back?
 
 For each kind, a job that holds nothing and one that holds GIB of it (bench/hold.py) are checkpointed (killed) and
-restored, images in memory. The rate is what the difference in bytes costs in time; the kinds take turns. Native twin:
-`pinned-driver` is pinned host memory that is left to the driver and CRIU, as kinds are that Torpor does not move
-itself; `registered` is memory that the program allocated and registered itself, which is CRIU's. On the software GPU
-the host's kinds alone say something.
+restored, images in memory. The rate is what the difference in bytes costs in time; the kinds take turns. `registered`
+is memory that the program allocated and registered itself. Native twins: `pinned-driver` and `registered-driver` are
+the same left to the driver and CRIU, as kinds are that Torpor does not move itself. On the software GPU the host's
+kinds alone say something.
 
 Target, on an H200: 20 GB/s or more for every kind; a kind below belongs on Torpor's own path.
 
-    python bench/pools.py [--gib 8] [--kinds alloc default-pool own-pool mapped pinned pinned-driver registered]
-        [--repeat 3] [--out pools.json]
+    python bench/pools.py [--gib 8] [--kinds alloc default-pool own-pool mapped pinned pinned-driver registered
+        registered-driver] [--repeat 3] [--out pools.json]
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import machine
 
 import torpor
 
-KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned", "pinned-driver", "registered")
+KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned", "pinned-driver", "registered", "registered-driver")
 HOLD = Path(__file__).with_name("hold.py")
 
 
