@@ -19,7 +19,7 @@ import pace
 from cuda.bindings import driver
 
 MIB, PAGE = 1 << 20, 4096
-LARGE, PASSING = 48 * MIB, 12 * MIB
+LARGE, PASSING = 48 * MIB, 36 * MIB
 EDGE = 1000
 """Bytes of the large piece's first page that are not registered."""
 

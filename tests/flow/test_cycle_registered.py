@@ -32,7 +32,7 @@ def has_files(image: api.Image) -> bool:
     A file is somewhat larger, so that huge pages begin where they do in memory.
     """
     sizes = [file.size // MIB for file in pinned.read_index(image.path)]
-    return any(47 <= size <= 50 for size in sizes) and all(12 <= size <= 14 or size >= 47 for size in sizes)
+    return any(47 <= size <= 50 for size in sizes) and all(36 <= size <= 38 or size >= 47 for size in sizes)
 
 
 @pytest.mark.parametrize("tier", ["disk", "dram"])

@@ -106,11 +106,11 @@ def test_by_the_device_that_administrators_give_away(program: Program) -> None:
 @needs_the_right
 def test_small_memory_and_other_flags(program: Program) -> None:
     prepared(program).start_up()
-    assert stays(program, area(program, 4 * MIB - PAGE), 4 * MIB - PAGE)
-    address = area(program, 4 * MIB + PAGE)
-    assert stays(program, address + 1, 4 * MIB + PAGE - 2)
+    assert stays(program, area(program, 32 * MIB - PAGE), 32 * MIB - PAGE)
+    address = area(program, 32 * MIB + PAGE)
+    assert stays(program, address + 1, 32 * MIB + PAGE - 2)
     assert stays(program, area(program), flags=4)
-    assert register(program, address, 4 * MIB) == SUCCESS
+    assert register(program, address, 32 * MIB) == SUCCESS
     assert in_a_file(program, address)
 
 

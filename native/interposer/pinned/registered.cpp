@@ -23,6 +23,8 @@ namespace {
 
 constexpr unsigned int kFlags =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+// What is less is soon saved by CRIU, and a program that registers buffers in its loop should not wait for two copies of each.
+constexpr std::uint64_t kSmallest = 32ULL << 20;
 // Looking takes time by the memory that the process has. It may take half of what the exchanges do, and this much more.
 constexpr std::uint64_t kLooking = 200'000'000;
 
@@ -173,7 +175,7 @@ void exchange(Entry& entry) {
 
 // Whether it is for us at all. What is wrong with a call is the driver's to say.
 bool is_wanted(const Call& call, const Span& piece) {
-  if (piece.start >= piece.end || (call.flags & ~kFlags) != 0 || active_captures() > 0) return false;
+  if (piece.start >= piece.end || piece.size() < kSmallest || (call.flags & ~kFlags) != 0 || active_captures() > 0) return false;
   if (!is_worth_a_file(piece.size(), count() + pinned::count()) || !place_usable() || !forks::watched()) return false;
   contexts::Context context;
   if (contexts::current(context) != CUDA_SUCCESS) return false;
@@ -212,19 +214,10 @@ void ended(Place place, Settle settle) {
   table().passed.notify_all();
 }
 
-}  // namespace
-
-std::size_t count() { return table().files.load(std::memory_order_relaxed); }
-
-CUresult enrol(const Call& call) {
-  const auto make = [&] { return call.driver(call.base, call.size, call.flags); };
-  const auto base = reinterpret_cast<std::uintptr_t>(call.base);
-  if (arena::Arena::get() == nullptr || call.size == 0 || base + call.size < base) return make();
-  const ErrnoKept kept;
-  const Span piece{page_after(base), page_before(base + call.size)};
-  const bool wanted = is_wanted(call, piece);
+CUresult enrol(const Call& call, const Span& piece, bool wanted) {
   const Place place = begun(call, piece, wanted);
-  const CUresult result = make();
+  const CUresult result = call.driver(call.base, call.size, call.flags);
+  bool refused = false;
   ended(place, [&](Entry& entry) {
     if (result == CUDA_SUCCESS) {
       outlived(place);
@@ -232,10 +225,26 @@ CUresult enrol(const Call& call) {
     } else if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED && entry.in_file) {
       entry.state = State::left;  // part of it, as it is now, by somebody that we know nothing of
     } else {
+      refused = wanted && entry.in_file;
       dissolve(place);
     }
   });
-  return result;
+  // What it refuses as a file it may take as the memory that it was.
+  return refused ? enrol(call, piece, false) : result;
+}
+
+}  // namespace
+
+std::size_t count() { return table().files.load(std::memory_order_relaxed); }
+
+CUresult enrol(const Call& call) {
+  const auto base = reinterpret_cast<std::uintptr_t>(call.base);
+  if (arena::Arena::get() == nullptr || call.size == 0 || base + call.size < base) {
+    return call.driver(call.base, call.size, call.flags);
+  }
+  const ErrnoKept kept;
+  const Span piece{page_after(base), page_before(base + call.size)};
+  return enrol(call, piece, is_wanted(call, piece));
 }
 
 CUresult withdraw(void* base) {
