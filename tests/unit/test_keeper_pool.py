@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -169,5 +171,31 @@ def test_a_full_file_system_is_no_space_and_leaves_nothing(small_tmpfs: Path, re
     assert caught.value.details["needed"] == SEGMENT
     assert eventually(lambda: list(pool.folder.iterdir()) == [first.path])
     pool.release(first)
+    pool.close()
+    assert registered.addresses == {}
+
+
+@pytest.mark.criu
+def test_a_copy_waits_for_the_memory_that_others_have(small_tmpfs: Path, registered: Registered) -> None:
+    pool = Pool(small_tmpfs / "pool", registered.pin, registered.unpin, limit=10 * SEGMENT)
+    at_a_time = []
+
+    def copy(_number: int) -> int:
+        segment = pool.acquire(to_keep=False)
+        at_a_time.append(pool.figures().lent - pool._making * SEGMENT)
+        time.sleep(0.01)
+        pool.release(segment)
+        return 1
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(copy, range(40), timeout=100)) == 40
+    assert max(at_a_time) == SEGMENT
+    kept = pool.acquire(to_keep=True)
+    with pytest.raises(NoSpace):
+        pool.acquire(to_keep=False)
+    with ThreadPoolExecutor(8) as threads:
+        failing = [threads.submit(pool.acquire, to_keep=False) for _ in range(8)]
+        assert all(isinstance(one.exception(timeout=100), NoSpace) for one in failing)
+    pool.release(kept)
     pool.close()
     assert registered.addresses == {}

@@ -78,29 +78,39 @@ class Pool:
         """A segment to copy through. A free one, else a new one, made in the calling thread (10–30 ms).
 
         With `to_keep` the caller is going to `take` it, and the limit does not count; otherwise this waits at the
-        limit until somebody releases one. Raises NoSpace when the host has no memory for a new one.
+        limit until somebody releases one, and so where the host has no memory for a new one. Raises NoSpace when it
+        has none, and nobody is going to release one.
         """
-        with self._changed:
-            while True:
-                if self._free:
-                    segment = self._free.pop()
-                    self._lend(segment, to_keep)
-                    return segment
-                if to_keep or self._owned() < max(self.limit, SEGMENT):
-                    break
-                self._changed.wait()
-            self._making += not to_keep
-            path = self._next_path()
-        made: Segment | None = None
-        try:
-            made = self._make(path)
-            return made
-        finally:
+        while True:
             with self._changed:
-                self._making -= not to_keep
-                if made is not None:
+                while True:
+                    if self._free:
+                        segment = self._free.pop()
+                        self._lend(segment, to_keep)
+                        return segment
+                    if to_keep or self._owned() < max(self.limit, SEGMENT):
+                        break
+                    self._changed.wait()
+                self._making += not to_keep
+                path, begun = self._next_path(), self._number
+                alone = self._owned() == SEGMENT
+            try:
+                made = self._make(path)
+            except BaseException as error:
+                with self._changed:
+                    self._making -= not to_keep
+                    if to_keep or not isinstance(error, NoSpace) or (alone and self._number == begun):
+                        self._changed.notify()
+                        raise
+                    # Others have the last of it, or had begun to take it. Who is left alone tries once more.
+                    if not self._free and self._owned():
+                        self._changed.wait()
+            else:
+                with self._changed:
+                    self._making -= not to_keep
                     self._lend(made, to_keep)
-                self._changed.notify()
+                    self._changed.notify()
+                return made
 
     def release(self, segment: Segment) -> None:
         """Give a lent segment back; beyond the limit it goes for good."""
