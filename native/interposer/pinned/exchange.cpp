@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -47,6 +48,11 @@ class Slices {
     }
     taken_.store(false, std::memory_order_release);
     return any;
+  }
+  // After the exchange: what nobody asked for, as something failed.
+  bool left(Span& out) {
+    failed_.store(false, std::memory_order_relaxed);
+    return next(out);
   }
   void fail() { failed_.store(true, std::memory_order_relaxed); }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -103,12 +109,12 @@ class Exchange {
 
  protected:
   virtual bool change(const Span& slice, const Desk& desk) = 0;
+  Slices slices_;
 
  private:
   static void enter();
   void work();
 
-  Slices slices_;
   Waiting::Of kind_;
   Descriptor file_;
   std::array<char, 64> path_{};
@@ -172,9 +178,12 @@ bool Exchange::run() {
   return !slices_.failed();
 }
 
-// It cannot fail for anything but want of the kernel's own memory, and then the program's is nowhere.
-void put(void* from, const Span& slice) {
-  if (::mremap(from, slice.size(), slice.size(), kMoved, slice.at()) != MAP_FAILED) return;
+// False where the process has nearly as many mappings as it may: then all is as before.
+bool put(void* from, const Span& slice) {
+  return ::mremap(from, slice.size(), slice.size(), kMoved, slice.at()) != MAP_FAILED;
+}
+
+[[noreturn]] void give_up() {
   log::error("memory of the program cannot be mapped again where it was");
   std::abort();
 }
@@ -198,29 +207,38 @@ class IntoFile : public Exchange {
       return false;
     }
     constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_SHARED | MAP_FIXED;
-    const bool done = write(aside, slice.size(), offset, desk) &&
+    const bool done = write(static_cast<char*>(aside), slice.size(), offset, desk) &&
                       ::mmap(slice.at(), slice.size(), kAccess, kKind, desk.file(), offset) != MAP_FAILED;
-    if (!done) put(aside, slice);
+    if (!done && !put(aside, slice)) {
+      if (!desk.waiting().fill(slice, aside)) give_up();  // page by page, which takes no mapping
+      desk.waiting().end(slice);
+      ::munmap(aside, slice.size());
+      return false;
+    }
     desk.waiting().wake(slice);
-    if (done) ::munmap(aside, slice.size());
+    if (done) ::munmap(aside, slice.size());  // else it is a hole, which others may have taken
     return done;
   }
 
  private:
   // Pages that were never touched are left out.
-  static bool write(const void* memory, std::uint64_t size, off_t offset, const Desk& desk) {
+  static bool write(const char* memory, std::uint64_t size, off_t offset, const Desk& desk) {
     constexpr std::uint64_t kPresent = 3ULL << 62;  // or swapped out
-    std::uint64_t entries[kSlice / kPage];
-    const std::uint64_t count = size / kPage;
-    const auto first = static_cast<off_t>(reinterpret_cast<std::uint64_t>(memory) / kPage * sizeof *entries);
-    const auto wanted = static_cast<ssize_t>(count * sizeof *entries);
-    if (::pread(desk.pages(), entries, static_cast<std::size_t>(wanted), first) != wanted) return false;
-    for (std::uint64_t at = 0, end; at < count; at = end) {
-      const bool present = (entries[at] & kPresent) != 0;
-      for (end = at + 1; end < count && ((entries[end] & kPresent) != 0) == present;) ++end;
-      if (!present) continue;
-      const char* const from = static_cast<const char*>(memory) + at * kPage;
-      if (!write_all(desk.file(), from, (end - at) * kPage, offset + static_cast<off_t>(at * kPage))) return false;
+    // Few at a time: a program's thread-local variables may take most of a thread's stack.
+    std::uint64_t entries[512];
+    for (std::uint64_t done = 0; done < size;) {
+      const std::uint64_t count = std::min<std::uint64_t>(std::size(entries), (size - done) / kPage);
+      const auto first = static_cast<off_t>(reinterpret_cast<std::uint64_t>(memory + done) / kPage * sizeof *entries);
+      const auto wanted = static_cast<ssize_t>(count * sizeof *entries);
+      if (::pread(desk.pages(), entries, static_cast<std::size_t>(wanted), first) != wanted) return false;
+      for (std::uint64_t at = 0, end; at < count; at = end) {
+        const bool present = (entries[at] & kPresent) != 0;
+        for (end = at + 1; end < count && ((entries[end] & kPresent) != 0) == present;) ++end;
+        const std::uint64_t from = done + at * kPage, length = (end - at) * kPage;
+        if (!present) continue;
+        if (!write_all(desk.file(), memory + from, length, offset + static_cast<off_t>(from))) return false;
+      }
+      done += count * kPage;
     }
     return true;
   }
@@ -259,33 +277,58 @@ char* fresh(std::uint64_t size, std::uint64_t within_huge_page, Pages advice) {
 
 class OutOfFile : public Exchange {
  public:
+  // `fresh` is memory for all from `start` on, of which the spans' part is taken over.
   OutOfFile(const Spans& spans, std::uint64_t start, char* fresh)
       : Exchange(spans, Waiting::Of::file, Descriptor()), start_(start), fresh_(fresh) {}
 
+  // To be called at the end. What was moved left holes, which other threads may have taken by now.
+  void drop_rest() {
+    for (Span slice; slices_.left(slice);) drop(slice);
+  }
+
  protected:
   bool change(const Span& slice, const Desk& desk) override {
+    if (moved(slice, desk)) return true;
+    drop(slice);
+    return false;
+  }
+
+ private:
+  bool moved(const Span& slice, const Desk& desk) {
     const std::uint64_t size = slice.size();
     void* const twin = ::mremap(slice.at(), 0, size, MREMAP_MAYMOVE);  // another mapping of the same
     if (twin == MAP_FAILED) return false;
     const bool waits = desk.waiting().begin(slice);
-    const bool done = waits && ::madvise(slice.at(), size, MADV_DONTNEED) == 0;
+    bool done = waits && ::madvise(slice.at(), size, MADV_DONTNEED) == 0;
     if (done) {
-      char* const memory = fresh_ + (slice.start - start_);
-      copy(memory, static_cast<const char*>(twin), size);
-      put(memory, slice);
+      copy(fresh_of(slice), static_cast<const char*>(twin), size);
+      done = put(fresh_of(slice), slice);
+    }
+    if (done) {
       desk.waiting().wake(slice);
       ::madvise(twin, size, MADV_REMOVE);  // the file itself goes with its last mapping
     } else if (waits) {
-      desk.waiting().end(slice);
+      desk.waiting().end(slice);  // the file has all of it
     }
     ::munmap(twin, size);
     return done;
   }
+  char* fresh_of(const Span& slice) const { return fresh_ + (slice.start - start_); }
+  void drop(const Span& slice) const { ::munmap(fresh_of(slice), slice.size()); }
 
- private:
   std::uint64_t start_;
   char* fresh_;
 };
+
+// Unmaps what of `memory`, which is for `piece`, is for none of the spans.
+void drop_between(char* memory, const Span& piece, const Spans& spans) {
+  std::uint64_t at = piece.start;
+  for (std::size_t i = 0; i <= spans.count; ++i) {
+    const std::uint64_t end = i < spans.count ? spans.spans[i].start : piece.end;
+    if (end > at) ::munmap(memory + (at - piece.start), end - at);
+    if (i < spans.count) at = spans.spans[i].end;
+  }
+}
 
 // Calls `visit` with each mapping of the files of `piece` until it says no. False when maps cannot be read. The names
 // of the files are no longer those that they were made with after a restore.
@@ -328,8 +371,9 @@ bool out_of_file(const Span& piece, Pages advice) {
   char* const memory = fresh(piece.size(), piece.start % kHugePage, advice);
   if (memory == nullptr) return false;
   OutOfFile exchange(spans, piece.start, memory);
+  drop_between(memory, piece, spans);
   const bool done = exchange.run();
-  ::munmap(memory, piece.size());  // what has not been moved
+  exchange.drop_rest();
   return all && done;
 }
 
@@ -348,7 +392,7 @@ bool leave_file(const Span& piece, Pages advice) {
     if ((access & PROT_READ) == 0) ::mprotect(span.at(), span.size(), PROT_READ);
     copy(memory, static_cast<const char*>(span.at()), span.size());
     if (access != (PROT_READ | PROT_WRITE)) ::mprotect(memory, span.size(), access);
-    put(memory, span);
+    if (!put(memory, span)) return false;
   }
 }
 

@@ -46,6 +46,20 @@ void Waiting::end(const Span& span) const {
   wake(span);
 }
 
+bool Waiting::fill(const Span& span, const void* from) const {
+  for (std::uint64_t done = 0; done < span.size();) {
+    uffdio_copy wanted{};
+    wanted.dst = span.start + done;
+    wanted.src = reinterpret_cast<std::uint64_t>(from) + done;
+    wanted.len = span.size() - done;
+    wanted.mode = UFFDIO_COPY_MODE_DONTWAKE;
+    const bool all = ::ioctl(file_.get(), UFFDIO_COPY, &wanted) == 0;
+    if (!all && errno != EAGAIN) return false;
+    if (wanted.copy > 0) done += static_cast<std::uint64_t>(wanted.copy);
+  }
+  return true;
+}
+
 void Waiting::wake(const Span& span) const {
   uffdio_range wanted = range(span);
   ::ioctl(file_.get(), UFFDIO_WAKE, &wanted);

@@ -21,6 +21,8 @@ class Waiting {
   bool begin(const Span& span) const;
   // Ends that, where the mapping is still the same.
   void end(const Span& span) const;
+  // Copies bytes from elsewhere into `span`, of private memory, where no page is mapped. Nobody is woken.
+  bool fill(const Span& span, const void* from) const;
   // Lets those go that wait: they look again at what is mapped there.
   void wake(const Span& span) const;
 
