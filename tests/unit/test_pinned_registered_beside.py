@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.native.arena.harness import MIB, SUCCESS, Program, program_fixture
+from tests.native.arena.harness import MIB, SUCCESS, Program, environment, program_fixture
+from tests.native.compiled import compiled
 from tests.native.registered.memory import PAGE, PLACE, SIZE, area, in_a_file, is_private, prepared, register
 
 pytestmark = pytest.mark.criu  # for the right to make threads wait
@@ -104,3 +107,19 @@ taking.start()
         program.ok("cuMemHostUnregister", address)
     program.execute("done = True; taking.join(); disperse(others)")
     assert program.value(f"is_full_of({address}, {SIZE}, 7)")
+
+
+def test_thread_local_variables_that_leave_little_stack(tmp_path: Path) -> None:
+    library = compiled("tests/native/registered/large_storage.cpp", "-shared", "-fPIC")
+    preloaded = f"{library}:{environment(tmp_path)['LD_PRELOAD']}"
+    running = Program(tmp_path, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
+    try:
+        prepared(running).start_up()
+        address = area(running)
+        running.execute(f"fill({address}, {SIZE}, 5)")
+        assert register(running, address) == SUCCESS
+        assert in_a_file(running, address)
+        running.ok("cuMemHostUnregister", address)
+        assert running.value(f"is_full_of({address}, {SIZE}, 5)")
+    finally:
+        running.end()
