@@ -66,7 +66,7 @@ SETS: dict[str, str] = {"cuCtxSetCurrent": "cuCtxGetCurrent"}
 """Calls that set, for the calling thread, what a question without arguments asks: left out where that is the answer."""
 
 _OF_CONTEXTS = ("context", "function", "limit")
-_OF_CURRENT = ("thread", *_OF_CONTEXTS)  # the driver refuses these in a thread without a context
+_OF_CURRENT = ("thread", *_OF_CONTEXTS)  # in a thread without a context each call is for the driver to judge
 
 SETTERS: dict[str, tuple[str, ...]] = {
     "cuFuncSetAttribute": _OF_CURRENT,

@@ -62,7 +62,7 @@ bool is_set(const Setting& setting, int value) {
   return found != known().values.end() && found->second == value;
 }
 
-// The driver refuses to set something of a function in a thread without a context, or whose context was destroyed.
+// What to set something of a function means in a thread without a context, or whose context was destroyed, the driver judges.
 bool has_context() {
   CUdevice device = 0;
   return real::cuCtxGetDevice(&device) == CUDA_SUCCESS;
