@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pace
@@ -29,30 +31,35 @@ def check(result: tuple[Any, ...]) -> Any:
 
 
 class Child:
-    """Adds one to every byte of the first page of some memory when it is told to."""
+    """Answers whenever it is asked."""
 
-    def __init__(self, address: int) -> None:
-        (told, self.tell), (self.answer, answer) = os.pipe(), os.pipe()
+    def __init__(self, answer: Callable[[], bytes]) -> None:
+        (told, self.tell), (self.answers, own) = os.pipe(), os.pipe()
         self.pid = os.fork()
         if self.pid:
             os.close(told)
-            os.close(answer)
+            os.close(own)
             return
         os.close(self.tell)
-        os.close(self.answer)
+        os.close(self.answers)
         while os.read(told, 1):
-            page = ctypes.string_at(address, 4096)
-            ctypes.memmove(address, bytes((byte + 1) % 256 for byte in page), 4096)
-            os.write(answer, b"x")
+            os.write(own, answer())
         os._exit(0)
 
-    def add(self) -> None:
+    def ask(self) -> bytes:
         os.write(self.tell, b"x")
-        assert os.read(self.answer, 1) == b"x"
+        return os.read(self.answers, 1)
 
     def end(self) -> int:
         os.close(self.tell)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def add_one(address: int) -> bytes:
+    """To every byte of the first page of some memory."""
+    page = ctypes.string_at(address, 4096)
+    ctypes.memmove(address, bytes((byte + 1) % 256 for byte in page), 4096)
+    return b"x"
 
 
 class Pinned:
@@ -60,7 +67,7 @@ class Pinned:
         self.large = int(check(driver.cuMemHostAlloc(LARGE, driver.CU_MEMHOSTALLOC_PORTABLE)))
         self.shared = int(check(driver.cuMemAllocHost(SHARED)))
         self.device = int(check(driver.cuMemAlloc(MIB)))
-        self.child = Child(self.shared)
+        self.child = Child(partial(add_one, self.shared))
         self.passing = int(check(driver.cuMemHostAlloc(PASSING, 0)))  # which the child does not keep
         self.stream = check(driver.cuStreamCreate(1))
         self.graph = self.make_graph()
@@ -86,7 +93,7 @@ class Pinned:
         assert copied == ({number % 256}, {5}), copied
         check(driver.cuMemcpyDtoHAsync(self.passing, self.device, 4096, 0))
         check(driver.cuCtxSynchronize())
-        self.child.add()
+        assert self.child.ask() == b"x"
         digest = hashlib.blake2b(digest_size=8)
         middle, end = self.large + LARGE // 2, self.large + LARGE - USED
         seen = ((self.large, USED), (middle, 4096), (end, USED), (self.shared, MIB), (self.passing, 8192))

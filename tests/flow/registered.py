@@ -13,22 +13,15 @@ import hashlib
 import mmap
 import os
 import threading
-from typing import Any
 
 import pace
 from cuda.bindings import driver
+from pinned import Child, check
 
 MIB, PAGE = 1 << 20, 4096
 LARGE, PASSING = 48 * MIB, 36 * MIB
 EDGE = 1000
 """Bytes of the large piece's first page that are not registered."""
-
-
-def check(result: tuple[Any, ...]) -> Any:
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(status.name)
-    return values[0] if len(values) == 1 else values
 
 
 class Area:
@@ -39,31 +32,14 @@ class Area:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
 
 
-class Child:
-    """Has what was there at the fork, and says so when asked."""
+def digest_of(area: Area) -> bytes:
+    return hashlib.blake2b(area.memory, digest_size=8).digest()
 
-    def __init__(self, area: Area) -> None:
-        (told, self.tell), (self.answer, answer) = os.pipe(), os.pipe()
-        before = hashlib.blake2b(area.memory, digest_size=8).digest()
-        self.pid = os.fork()
-        if self.pid:
-            os.close(told)
-            os.close(answer)
-            return
-        os.close(self.tell)
-        os.close(self.answer)
-        while os.read(told, 1):
-            now = hashlib.blake2b(area.memory, digest_size=8).digest()
-            os.write(answer, b"y" if now == before else b"n")
-        os._exit(0)
 
-    def has_its_own(self) -> bool:
-        os.write(self.tell, b"x")
-        return os.read(self.answer, 1) == b"y"
-
-    def end(self) -> int:
-        os.close(self.tell)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+def child_of(area: Area) -> Child:
+    """Has what is there now, and says so when asked."""
+    before = digest_of(area)
+    return Child(lambda: b"y" if digest_of(area) == before else b"n")
 
 
 class Counting(threading.Thread):
@@ -89,7 +65,7 @@ class Registered:
         self.counting = Counting(self.passing, 8 * MIB, 50)
         self.counting.start()
         check(driver.cuMemHostRegister(self.large.address + EDGE, LARGE - EDGE, 0))
-        self.child = Child(self.large)
+        self.child = child_of(self.large)
         check(driver.cuMemHostRegister(self.passing.address, PASSING, driver.CU_MEMHOSTREGISTER_PORTABLE))
 
     def step(self, number: int) -> str:
@@ -108,7 +84,7 @@ class Registered:
         assert self.counting.lost == 0
         digest = hashlib.blake2b(self.large.memory, digest_size=8)
         digest.update(memoryview(self.passing.memory)[: 8 * MIB])
-        return f"{digest.hexdigest()} {number % 4 > 0 or self.child.has_its_own()}"
+        return f"{digest.hexdigest()} {number % 4 > 0 or self.child.ask() == b'y'}"
 
 
 def main() -> None:

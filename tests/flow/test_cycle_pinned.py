@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import eventually, start_keeper
-from tests.flow.walking import Reference, finish, output, paced, walk_on
+from tests.flow.walking import Reference, finish, output, paced, through_a_store, walk_on
 from torpor import api
 from torpor.errors import ImageDamaged, NoRights, NoSpace, TorporError
 from torpor.process import pinned, tree
@@ -118,15 +118,7 @@ while True:
 
 
 def test_in_a_store(home: Path, undisturbed: Reference) -> None:
-    job = begin()
-    with api.create_store(str(home / "store")) as store:
-        for _time in range(2):
-            walk_on(job, 5)
-            put = store.checkpoint(job)
-            image = store.image(put.image.head.name)
-            image.verify()
-            job = api.restore(image)
-    assert finish(job) == undisturbed
+    assert finish(through_a_store(begin(), str(home / "store"))) == undisturbed
 
 
 @pytest.mark.parametrize("tier", ["hbm", "dram"])

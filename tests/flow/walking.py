@@ -121,6 +121,18 @@ def finish(job: torpor.Job) -> list[str]:
     return output(job)
 
 
+def through_a_store(job: torpor.Job, url: str) -> torpor.Job:
+    """Twice, killed each time; the job that woke last."""
+    with torpor.create_store(url) as store:
+        for _time in range(2):
+            walk_on(job, 5)
+            put = store.checkpoint(job)
+            image = store.image(put.image.head.name)
+            image.verify()
+            job = torpor.restore(image)
+    return job
+
+
 def traces(home: Path) -> dict[str, object]:
     """What a verb that failed must leave as it was: processes, mounts, files (but for logs and the pinned pool)."""
     mounts = Path("/proc/self/mountinfo").read_text()
