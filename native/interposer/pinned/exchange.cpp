@@ -1,7 +1,6 @@
 #include "exchange.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -151,13 +150,8 @@ void Exchange::enter() {
   count_down(mine->busy_);  // the last that is done to it: it may be gone, but the kernel wakes nobody there
 }
 
-unsigned processors() {
-  cpu_set_t mine;
-  return ::sched_getaffinity(0, sizeof mine, &mine) == 0 ? static_cast<unsigned>(CPU_COUNT(&mine)) : 1;
-}
-
 bool Exchange::run() {
-  const std::uint64_t most = std::min<std::uint64_t>({kThreads, processors(), slices_.size() / kSlice + 1});
+  const std::uint64_t most = std::min<std::uint64_t>({kThreads, thread::processors(), slices_.size() / kSlice + 1});
   current.store(this, std::memory_order_release);
   // None begins before all are there: to start one takes the allocator's locks, which a thread that waits by then may
   // hold.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +30,13 @@ inline std::uint64_t serial() {
 inline bool alive(std::int32_t tid) {
   const ErrnoKept kept;
   return ::syscall(SYS_tgkill, ::getpid(), tid, 0) == 0 || errno != ESRCH;
+}
+
+// How many processors the calling thread may use; 1 where the kernel does not tell.
+inline unsigned processors() {
+  const ErrnoKept kept;
+  cpu_set_t usable;
+  return ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<unsigned>(CPU_COUNT(&usable)) : 1;
 }
 
 // Sleeps while `*word == value`, until woken; may return early.

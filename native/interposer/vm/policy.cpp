@@ -1,7 +1,5 @@
 #include "policy.h"
 
-#include <sched.h>
-
 #include <bit>
 #include <cstdlib>
 #include <string_view>
@@ -38,10 +36,7 @@ constinit std::atomic<std::uint64_t> stretch_began{0}, stretch_ns{0};  // when, 
 bool several_devices() { return std::popcount(devices.load()) > 1; }
 
 // A second processor must be there for the submitter.
-bool processor_to_spare() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 1;
-}
+bool processor_to_spare() { return thread::processors() > 1; }
 
 Mode chosen() {
   const char* const value = std::getenv("TORPOR_VM");
