@@ -19,6 +19,7 @@
 #include "../arena/descriptor.h"
 #include "../control/thread.h"
 #include "../prim/log.h"
+#include "../prim/spin_lock.h"
 #include "../prim/thread.h"
 #include "place.h"
 #include "waiting.h"
@@ -37,7 +38,7 @@ class Slices {
   explicit Slices(const Spans& spans) : spans_(spans), at_(spans.count > 0 ? spans.spans[0].start : 0) {}
 
   bool next(Span& out) {
-    while (taken_.exchange(true, std::memory_order_acquire)) __builtin_ia32_pause();
+    const SpinLock::Held held(lock_);
     const bool any = number_ < spans_.count && !failed_.load(std::memory_order_relaxed);
     if (any) {
       const Span& whole = spans_.spans[number_];
@@ -45,7 +46,6 @@ class Slices {
       at_ = out.end;
       if (at_ == whole.end && ++number_ < spans_.count) at_ = spans_.spans[number_].start;
     }
-    taken_.store(false, std::memory_order_release);
     return any;
   }
   // After the exchange: what nobody asked for, as something failed.
@@ -65,7 +65,8 @@ class Slices {
   const Spans& spans_;
   std::size_t number_ = 0;
   std::uint64_t at_;
-  std::atomic<bool> taken_{false}, failed_{false};
+  SpinLock lock_;
+  std::atomic<bool> failed_{false};
 };
 
 // Whether no thread of this process can be made to wait: then none is asked again.
