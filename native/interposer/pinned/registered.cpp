@@ -17,6 +17,7 @@
 #include "exchange.h"
 #include "forks.h"
 #include "place.h"
+#include "worth.h"
 
 namespace torpor::pinned::registered {
 namespace {
@@ -25,12 +26,6 @@ constexpr unsigned int kFlags =
     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 // What is less is soon saved by CRIU, and a program that registers buffers in its loop should not wait for two copies of each.
 constexpr std::uint64_t kSmallest = 32ULL << 20;
-// Looking takes time by the memory that the process has. It may take half of what the exchanges do, and this much more.
-constexpr std::uint64_t kLooking = 200'000'000;
-
-// What may be spent in all on memory that is soon unregistered again: 20 times what the exchange took is soon.
-constexpr std::uint64_t kInVain = 10'000'000'000;
-constexpr std::uint64_t kSoon = 20;
 
 // `passing` while a call of the driver's decides whether it is registered.
 enum class State { passing, registered, left };
@@ -53,7 +48,7 @@ struct Table {
   std::multimap<std::uintptr_t, Entry> entries;
   std::atomic<std::size_t> files{0};
   std::atomic<std::uint64_t> bytes{0};  // in those
-  std::uint64_t looking_ns = 0, exchanging_ns = 0, in_vain_ns = 0;
+  Worth worth;
   std::size_t largest = 0;  // of all entries that there were
 };
 
@@ -113,9 +108,8 @@ void dissolve(Place place) {
   const std::uint64_t start = thread::monotonic_nanoseconds();
   if (entry.in_file && forks::children_are_apart() && nothing_pinned()) {
     if (out_of_file(entry.piece, entry.advice)) in_file(entry, false);
-    const std::uint64_t back = thread::monotonic_nanoseconds() - start, there = entry.ready_ns - entry.began_ns;
-    table().exchanging_ns += back;
-    if (start - entry.ready_ns < kSoon * there) table().in_vain_ns += there + back;
+    const std::uint64_t back = thread::monotonic_nanoseconds() - start;
+    table().worth.undone(entry.ready_ns - entry.began_ns, start - entry.ready_ns, back);
   }
   entry.state = State::left;
   if (!entry.in_file) table().entries.erase(place);
@@ -167,19 +161,18 @@ void outlived(Place by) {
 // Under the lock: puts the memory into a file, all or part of it, or leaves it as it is.
 void exchange(Entry& entry) {
   Table& t = table();
-  if (t.looking_ns > kLooking + t.exchanging_ns / 2 || t.in_vain_ns > kInVain) return;
-  if (holds_this_thread(entry.piece) || !nothing_pinned() || !may_exchange()) return;
+  if (!t.worth.more() || holds_this_thread(entry.piece) || !nothing_pinned() || !may_exchange()) return;
   const std::uint64_t begun = processor_ns();
   Spans mappings;
   const bool plain = is_plain(entry.piece, mappings, entry.advice);
-  t.looking_ns += processor_ns() - begun;
+  t.worth.looked(processor_ns() - begun);
   if (!plain) return;  // it may have remained in a file before
   const std::uint64_t start = thread::monotonic_nanoseconds();
   in_file(entry, true);
   if (!into_file(entry.piece, mappings) && out_of_file(entry.piece, entry.advice)) in_file(entry, false);
   entry.began_ns = start;
   entry.ready_ns = thread::monotonic_nanoseconds();
-  t.exchanging_ns += entry.ready_ns - start;
+  t.worth.exchanged(entry.ready_ns - start);
 }
 
 // Whether it is for us at all. What is wrong with a call is the driver's to say.
