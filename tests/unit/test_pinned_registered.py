@@ -230,6 +230,7 @@ def test_freed_without_being_unregistered(program: Program) -> None:
     assert in_a_file(program, address)
     program.execute(f"libc.munmap(at({address}), ctypes.c_size_t({SIZE}))")
     assert not program.value("any('/dev/shm/#' in line for line in open('/proc/self/maps'))")
+    assert count(program) == {"count": 0, "bytes": 0}
     program.execute(f"area({SIZE // 2}, 0x100022, {address}); fill({address}, {SIZE // 2}, 3)")
     before = str(program.value("open('/proc/self/maps').read()"))
     program.ok("cuMemHostUnregister", address)
@@ -245,6 +246,7 @@ def test_a_freed_part_stays_free(program: Program) -> None:
     assert register(program, address) == SUCCESS
     assert in_a_file(program, address)
     program.execute(f"libc.munmap(at({address + 16 * MIB}), ctypes.c_size_t({16 * MIB}))")
+    assert count(program) == {"count": 1, "bytes": SIZE - 16 * MIB}
     program.ok("cuMemHostUnregister", address)
     for there in (0, 32 * MIB):
         assert is_private(program, address + there)

@@ -7,6 +7,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "../arena/arena.h"
 #include "../generated/real.h"
@@ -265,10 +267,22 @@ CUresult withdraw(void* base) {
   return result;
 }
 
-// Without the lock: who asks is the control thread, and an exchange may take seconds.
+// By what is mapped: memory that was freed without being unregistered is in the table, and no more in a file. Without the
+// lock: who asks is the control thread, and an exchange may take seconds.
 Totals totals() {
-  if (arena::Arena::get() == nullptr) return {};
-  return {count(), table().bytes.load(std::memory_order_relaxed)};
+  DeviceName device;
+  if (arena::Arena::get() == nullptr || count() == 0 || !place_device(device)) return {};
+  Lines lines("/proc/self/maps");
+  Mapping mapping;
+  std::set<std::uint64_t> files;
+  std::uint64_t bytes = 0, read = 0;
+  for (std::string_view line; lines.next(line); ++read) {
+    if (!read_mapping(line, mapping) || mapping.device != device.data() || pinned::holding(mapping.span.start)) continue;
+    files.insert(mapping.inode);
+    bytes += mapping.span.size();
+  }
+  if (read == 0) return {count(), table().bytes.load(std::memory_order_relaxed)};  // no descriptor left
+  return {files.size(), bytes};
 }
 
 void hold_for_fork() { table().lock.lock(); }

@@ -26,9 +26,10 @@ CUresult enrol(const Call& call);
 // Unregisters, and makes private memory of it again.
 CUresult withdraw(void* base);
 
-// How many files there are. Costs one load.
+// How many files there are, with those whose memory was freed without being unregistered. Costs one load.
 std::size_t count();
 
+// Files that are mapped, and how much of them. Reads maps.
 Totals totals();
 
 // For forks: no memory is exchanged between the first and the last, which the child calls, too.
