@@ -23,8 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-GRACE = 12.0
-"""Seconds between the request to stop and the end of an item that has used up its time."""
+GRACE = 40.0
+"""Seconds between the request to stop and the end of an item that has used up its time: a checkpoint that is under way
+is rolled back first."""
+
+SHORTEST = 10.0
+"""Seconds without which an item is not begun."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,16 @@ def bench(name: str, seconds: int, *words: str) -> Item:
     return Item(name, seconds, (sys.executable, *words, "--out", f"{{out}}/{name}.json"))
 
 
-def part(name: str, seconds: int, *words: str) -> Item:
-    """A part of `torpor bench`; `torpor bench report` makes one report of several."""
-    command = (sys.executable, "-m", "torpor", "bench", name, *words, "--out", f"{{out}}/bench-{name}")
+def part(name: str, seconds: int, *words: str, of: str = "") -> Item:
+    """A part (`of`) of `torpor bench`; `torpor bench report` makes one report of several."""
+    command = (sys.executable, "-m", "torpor", "bench", of or name, *words, "--out", f"{{out}}/bench-{name}")
     return Item(name, seconds, command)
 
 
 def test(name: str, seconds: int) -> Item:
     """A file of tests/gpu."""
     options = ("-q", "-rf", "--tb=short", "--maxfail=3", "--timeout=150", "--durations=5", "-p", "no:cacheprovider")
-    return Item(name, seconds, (sys.executable, "-m", "pytest", *options, f"tests/gpu/test_{name}.py"))
+    return Item(f"test_{name}", seconds, (sys.executable, "-m", "pytest", *options, f"tests/gpu/test_{name}.py"))
 
 
 ITEMS = (
@@ -63,13 +67,14 @@ ITEMS = (
     bench("busy", 150, "bench/overhead.py", "--groups", "5", "--rounds", "5", "--vm", "answers", "--busy"),
     Item("one-core", 150, ("taskset", "-c", "1", sys.executable, "bench/overhead.py", "--groups", "5", "--rounds", "5",
         "--vm", "answers", "--out", "{out}/one-core.json")),
-    part("cold-start", 300, "--models", "0.5b,8b", "--repeats", "2"),
-    part("launch", 70, "--groups", "3", "--rounds", "4"),
-    part("transfers", 130, "--groups", "3", "--rounds", "4"),
-    part("raw", 40),
-    part("training", 150, "--quick", "--groups", "3", "--rounds", "4"),
-    part("inference", 150, "--quick", "--groups", "3", "--rounds", "4"),
-    part("application", 150, "--quick"),
+    part("cold-start", 540, "--models", "0.5b,8b"),
+    part("launch", 60, "--groups", "3", "--rounds", "4"),
+    part("transfers", 240, "--groups", "3", "--rounds", "4", "--batch", "0.02"),
+    part("raw", 80, "--groups", "3"),
+    part("training-sizes", 300, "--models", "30m,350m,760m,1b", "--groups", "3", "--rounds", "4", of="training"),
+    part("training", 280, "--models", "120m", "--groups", "3", "--rounds", "4"),
+    part("inference", 220, "--models", "0.5b", "--requests", "24", "--groups", "3", "--rounds", "1"),
+    part("application", 200, "--models", "120m", "--repeats", "2"),
     part("checkpoint", 200, "--gib", "0,4,16", "--repeats", "2"),
     bench("into-store", 120, "bench/into_store.py", "--gib", "16", "--repeat", "3", "--folder", "/dev/shm"),
     bench("into-disk", 240, "bench/into_store.py", "--gib", "16", "--repeat", "1"),
@@ -158,7 +163,7 @@ def run_all(items: Sequence[Item], out: Path, seconds: float) -> bool:
     failed = False
     for item in items:
         left = seconds - (time.monotonic() - begun) - GRACE
-        if left < GRACE:
+        if left < SHORTEST:
             print(f"no time is left for {item.name}", flush=True)
             continue
         status = run(item, out, min(item.seconds, left))

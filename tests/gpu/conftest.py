@@ -48,6 +48,22 @@ def wait_for_line(job: torpor.Job, start: str, timeout: float = 120.0) -> None:
         time.sleep(0.02)
 
 
+class ToldAtOnce:
+    """Prints a failure when it happens: a run that is killed later would tell nothing of it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\n{report.nodeid}, {report.when}, {report.duration:.1f} s: {report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ToldAtOnce(config))
+
+
 @pytest.fixture(scope="session")
 def reference() -> Reference:
     return Reference()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from torpor.bench import application, cold_start, home, inference, models, training
+from torpor.bench import application, cold_start, home, inference, models, results, training
 from torpor.bench.models import Llama
 from torpor.bench.settings import CONTROL, DRIVER, NATIVE, TORPOR, Settings
 
@@ -43,26 +43,26 @@ def test_graphs_give_the_tokens_that_single_kernels_give(settings: Settings) -> 
 
 
 def test_inference(settings: Settings) -> None:
-    found = list(inference.run(chosen(settings, "0.5b")))
+    found = results.final(inference.run(chosen(settings, "0.5b")))
     assert len(found) == 6
     assert all(set(one.sides) == {NATIVE, TORPOR, CONTROL} and one.note == "" for one in found)
 
 
 def test_training(settings: Settings) -> None:
-    found = list(training.run(chosen(settings, "120m")))
+    found = results.final(training.run(chosen(settings, "120m")))
     assert found[0].name == "120m parameters"
     assert set(found[0].sides) == {NATIVE, TORPOR, CONTROL}
     assert "same loss" in found[-1].note
 
 
 def test_cold_starts_give_the_native_tokens(settings: Settings) -> None:
-    cached, dropped = cold_start.run(chosen(settings, "0.5b"))
+    cached, dropped = results.final(cold_start.run(chosen(settings, "0.5b")))
     assert set(cached.sides) == {NATIVE, DRIVER, "torpor hbm", "torpor dram", "torpor disk", f"{DRIVER} disk"}
     assert set(dropped.sides) == {NATIVE, "torpor disk", f"{DRIVER} disk"}
     assert cached.sides["torpor hbm"].median < cached.sides[NATIVE].median
 
 
 def test_a_job_goes_on_from_every_kind_of_checkpoint(settings: Settings) -> None:
-    rows = list(application.run(chosen(settings, "30m")))
+    rows = results.final(application.run(chosen(settings, "30m")))
     assert len(rows) == 6
     assert all(list(row.sides) == [*application.METHODS, *application.TIERS] for row in rows)

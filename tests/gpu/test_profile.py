@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 PROGRAM = Path(__file__).with_name("measured.py")
-REPEATS = {"train": 200, "generate": 15}
+REPEATS = {"train": 200, "generate": 5}
 TOLERANCE = 0.02
 
 

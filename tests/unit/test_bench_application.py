@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from torpor import api
-from torpor.bench import application, models
+from torpor.bench import application, models, results
 from torpor.bench.application import Saved, Step, frozen
 from torpor.bench.settings import Settings
 from torpor.errors import TorporError
@@ -24,7 +24,7 @@ def test_what_both_cost(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return restore(*given, **options)
 
     monkeypatch.setattr(api, "restore", late)
-    rows = list(application.run(Settings(backend="sim", quick=True, repeats=1, scratch=tmp_path)))
+    rows = results.final(application.run(Settings(backend="sim", quick=True, repeats=1, scratch=tmp_path)))
     assert [row.name for row in rows] == [
         f"toy, {what}"
         for what in (

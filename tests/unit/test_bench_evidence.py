@@ -24,6 +24,8 @@ def test_everything_in_the_list_exists() -> None:
     lines = [line.split(" s  ", 1)[1].split() for line in done.stdout.splitlines()]
     scripts = [word for words in lines for word in words if word.endswith(".py")]
     assert len(scripts) > 15
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert sorted(set(names)) == sorted(names)  # each has a log of its own
     assert not [name for name in scripts if not (REPOSITORY / name).is_file()]
     measured = {words[3] for words in lines if words[:3] == ["-m", "torpor", "bench"]}
     assert measured == set(parts.REGISTRY) - {"gpus"}

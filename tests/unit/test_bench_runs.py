@@ -51,7 +51,7 @@ def program(tmp_path: Path) -> Callable[[str], dict[str, list[str]]]:
 
 def test_sides_take_turns(settings: Settings, program: Any, tmp_path: Path) -> None:
     answer = "answer = {'native': 1000, 'control': 1100}[side] * (1 if kind == 'one' else 7)\n"
-    one, two = turns.compare(program(answer), KINDS, settings)
+    one, two = results.final(turns.compare(program(answer), KINDS, settings))
     assert one.sides[NATIVE] == results.spread([1000, 1000])
     assert two.unit == "µs" and two.sides[CONTROL].median == pytest.approx(7.7)
     assert one.cost == {CONTROL: results.spread([1.1, 1.1])}
@@ -90,8 +90,9 @@ def test_a_kind_that_fails_leaves_the_others_alone(settings: Settings, program: 
         for measurement in turns.compare(program(body), KINDS, settings):
             found.append(measurement)
     assert caught.value.hint == "no such kind"
-    assert [(m.name, set(m.sides)) for m in found] == [("one", {NATIVE, CONTROL}), ("two", set())]
-    assert "ended with 1 in 'two 1'" in found[1].note
+    one, two = results.final(found)
+    assert [(m.name, set(m.sides)) for m in (one, two)] == [("one", {NATIVE, CONTROL}), ("two", set())]
+    assert "ended with 1 in 'two 1'" in two.note
 
 
 def test_a_program_that_cannot_do_anything(settings: Settings, program: Any, tmp_path: Path) -> None:
@@ -135,8 +136,8 @@ def test_whole_groups_are_kept_when_one_fails(settings: Settings, program: Any, 
     assert [(m.name, m.sides[NATIVE].n) for m in found] == [("one", 1), ("two", 1)]
 
 
-def one_measurement(name: str) -> Measurement:
-    return Measurement(name=name, unit="s", sides={NATIVE: results.spread([1.0])})
+def one_measurement(name: str, value: float = 1.0) -> Measurement:
+    return Measurement(name=name, unit="s", sides={NATIVE: results.spread([value])})
 
 
 def fails(_settings: Settings) -> Iterator[Measurement]:
@@ -203,10 +204,30 @@ def test_what_was_measured_before_ctrl_c_is_kept(home: Path, fakes: Any, tmp_pat
     assert "interrupted: not begun" in (tmp_path / "report.md").read_text()
 
 
+def test_what_is_known_is_written_as_it_grows(
+    home: Path, fakes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a run that is killed has lost nothing but the turns that were under way."""
+    del home, fakes
+    written = []
+
+    def grows(_settings: Settings) -> Iterator[Measurement]:
+        for value in (1.0, 2.0):
+            yield one_measurement("first", value)
+            yield one_measurement("second", value)
+            [part] = results.load(tmp_path).parts
+            written.append([(m.name, m.sides[NATIVE].median) for m in part.measurements])
+
+    monkeypatch.setattr(sys.modules["fake_part_works"], "PART", Part("works", "It grows", grows))
+    assert cli_main(["bench", "works", "--out", str(tmp_path)]) == 0
+    assert written == [[("first", value), ("second", value)] for value in (1.0, 2.0)]
+    assert states(results.load(tmp_path)) == [("works", "done", ["first", "second"])]
+
+
 def test_unknown_parts_and_options(torpor: Cli) -> None:
     assert b"there is no part 'rww'" in torpor("bench", "rww", check=2).stderr
     sizes = ("--gib=x", "--gib=-1", "--gib=", "--gib=nan", "--gib=inf")
-    for wrong in (*sizes, "--groups=0", "--vm=on", "--models=9b", "--models="):
+    for wrong in (*sizes, "--groups=0", "--batch=0", "--requests=0", "--vm=on", "--models=9b", "--models="):
         assert cli_main(["bench", "raw", wrong]) == 2
     listed = torpor.json("bench", "--list")
     assert {"raw", "launch", "transfers", "checkpoint", "gpus"} <= {part["name"] for part in listed}

@@ -80,20 +80,14 @@ def run(settings: Settings) -> Iterator[Measurement]:
         api.keeper_warm(settings.backend, 64 << 20 if settings.software_gpu else model.training_bytes)
         found: dict[str, Saved] = {side: Saved() for side in (*methods, *TIERS)}
         losses: dict[int, str] = {}
-        broken: BaseException | None = None
-        try:
-            for turn in range(settings.repeats):
-                for side in found:
-                    settings.say(f"{name}: {side}, {turn + 1} of {settings.repeats}")
-                    if side in methods:
-                        _by_itself(methods[side], model, settings, found[side], losses)
-                    else:
-                        _by_torpor(TIERS[side], model, settings, found[side], losses)
-        except (KeyboardInterrupt, TorporError) as error:
-            broken = error  # what was measured by then is told first
-        yield from _rows(name, {side: saved for side, saved in found.items() if saved.again})
-        if broken is not None:
-            raise broken
+        for turn in range(settings.repeats):
+            for side in found:
+                settings.say(f"{name}: {side}, {turn + 1} of {settings.repeats}")
+                if side in methods:
+                    _by_itself(methods[side], model, settings, found[side], losses)
+                else:
+                    _by_torpor(TIERS[side], model, settings, found[side], losses)
+                yield from _rows(name, {side: saved for side, saved in found.items() if saved.again})
 
 
 def _left_out(model: Gpt, settings: Settings) -> str | None:
@@ -214,7 +208,7 @@ def _rows(name: str, found: Mapping[str, Saved]) -> Iterator[Measurement]:
 def _lost_a_day(saved: Saved) -> list[float]:
     conditions = plan.Conditions(BETWEEN_FAILURES)
     lost = []
-    for cost, restart in zip(saved.frozen, saved.again, strict=False):  # the last life may have been broken off
+    for cost, restart in zip(saved.frozen, saved.again, strict=True):
         way = plan.Way("", max(cost, 1e-3) * plan.SECOND, restart * plan.SECOND)
         lost.append(plan.best(way, conditions).lost_hours_per_day * 60)
     return lost

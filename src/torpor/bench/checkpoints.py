@@ -67,6 +67,7 @@ def run(settings: Settings) -> Iterator[Measurement]:
                         settings.say(f"{label(size)}, {side}, cycle {turn + 1} of {turns}")
                         cycle = cycles.live(program(size), arena=side == TORPOR, stall=True, vm=settings.vm)
                         found[size][side].append(cycle)
+                        yield from measurements(label(size), size, found[size], notes[size], size >= BAR_FROM, False)
     except (KeyboardInterrupt, Cancelled) as error:
         failures.insert(0, error)
     shown = {max((size for size in sizes if found[size][side]), default=-1.0) for side in (DRIVER, TORPOR)}

@@ -66,6 +66,10 @@ class Shape:
     def server(self) -> list[str]:
         return self.command("--weights", str(self.weights))
 
+    def note(self, found: dict[str, list[float]], side: str, seconds: float) -> None:
+        found.setdefault(side, []).append(seconds)
+        self.settings.say(f"{self.name}: {side}{', files dropped' * (found is self.dropped)}: {seconds:.3f} s")
+
     def drop(self, more: Sequence[Path] = ()) -> None:
         """Empty the page cache before a start. On the software GPU nobody else shall be slowed down for it."""
         said = caches.drop([self.weights, *self.files, *more], everything=not self.settings.software_gpu)
@@ -95,7 +99,8 @@ def run(settings: Settings) -> Iterator[Measurement]:
         shape = Shape(name, model, settings)
         broken: BaseException | None = None
         try:
-            _measure(shape, failures)
+            for _ in _measure(shape, failures):
+                yield from _rows(shape)
         except (KeyboardInterrupt, TorporError) as error:
             broken = error  # what was measured by then is told first
         finally:
@@ -127,8 +132,8 @@ def _left_out(model: Llama, settings: Settings) -> str | None:
     )
 
 
-def _measure(shape: Shape, failures: list[TorporError]) -> None:
-    """Fill in the seconds. Where a way fails it is told, and the others go on."""
+def _measure(shape: Shape, failures: list[TorporError]) -> Iterator[None]:
+    """Fill in the seconds, way by way. Where one fails it is told, and the others go on."""
     settings = shape.settings
     models.touch(3 * shape.model.weights_bytes + (8 << 30), settings)
     settings.say(f"{shape.name}: weights of {shape.model.weights_bytes / 1e9:.1f} GB")
@@ -139,6 +144,7 @@ def _measure(shape: Shape, failures: list[TorporError]) -> None:
     if done.returncode != 0:
         raise TorporError("the weights could not be made", hint=done.stderr.strip()[-1500:])
     _native(shape)
+    yield
     ways = [(_hbm, HBM, True), (_images, DRAM, True), (_images, DISK, True)]
     if settings.driver_repeats:
         ways += [(_images, DRIVER, False), (_images, DRIVER_DISK, False)]
@@ -155,6 +161,7 @@ def _measure(shape: Shape, failures: list[TorporError]) -> None:
         except TorporError as error:
             failures.append(error)
             shape.failed.append(f"{side} failed: {error.message}")
+        yield
 
 
 def _pool(shape: Shape) -> int:
@@ -179,7 +186,7 @@ def _native(shape: Shape) -> None:
             start = time.time_ns()
             copy = turns.Copy(shape.server, NATIVE, settings)
             try:
-                found.setdefault(NATIVE, []).append((int(copy.next_line().split()[-1]) - start) / 1e9)
+                shape.note(found, NATIVE, (int(copy.next_line().split()[-1]) - start) / 1e9)
             finally:
                 copy.kill()
 
@@ -190,7 +197,7 @@ def _hbm(shape: Shape, side: str, arena: bool) -> None:
         server.wait(3)
         for _ in range(shape.settings.repeats):
             server.job.suspend(tier="hbm")
-            shape.warm.setdefault(side, []).append(lives.resumed(server))
+            shape.note(shape.warm, side, lives.resumed(server))
         shape.check(server)
 
 
@@ -207,7 +214,7 @@ def _images(shape: Shape, side: str, arena: bool) -> None:
                 if found is shape.dropped:
                     shape.drop([image.path])
                 woken, seconds = lives.restored(image)
-                found.setdefault(side, []).append(seconds)
+                shape.note(found, side, seconds)
                 lives.kill(woken.job)
                 woken.read()
                 shape.check(woken)

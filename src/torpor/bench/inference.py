@@ -33,10 +33,11 @@ def run(settings: Settings) -> Iterator[Measurement]:
         command = models.command("serve.py", model, settings, *_requests(settings))
         counts, alike = _check(command, settings)
         few = replace(settings, groups=min(settings.groups, GROUPS), rounds=min(settings.rounds, ROUNDS))
-        kinds = [_kind(name, mode, counts, "" if alike else "other tokens than kernel by kernel") for mode in MODES]
-        for kind, measured in zip(kinds, turns.compare(command, kinds, few, cores=None), strict=True):
+        note = "" if alike else "other tokens than kernel by kernel"
+        kinds = {kind.name: kind for kind in (_kind(name, mode, counts, note) for mode in MODES)}
+        for measured in turns.compare(command, list(kinds.values()), few, cores=None):
             yield measured
-            yield from _derived(name, kind, counts, measured)
+            yield from _derived(name, kinds[measured.name], counts, measured)
 
 
 def _chosen(settings: Settings) -> dict[str, Llama]:
@@ -55,8 +56,8 @@ def _chosen(settings: Settings) -> dict[str, Llama]:
 
 def _requests(settings: Settings) -> list[str]:
     if settings.software_gpu:
-        return ["--requests", "6", "--longest-prompt", "24", "--longest-answer", "20"]
-    return ["--requests", "24" if settings.quick else "64"]
+        return ["--requests", str(settings.requests or 6), "--longest-prompt", "24", "--longest-answer", "20"]
+    return ["--requests", str(settings.requests or (24 if settings.quick else 64))]
 
 
 def _check(command: list[str], settings: Settings) -> tuple[dict[str, int], bool]:

@@ -38,7 +38,8 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One line of a part's table. `name` is unique within the part.
+    """One line of a part's table. `name` is unique within the part: one that is yielded again, as more turns have been
+    taken, replaces what was known, so that a run that is killed has told all that it knew.
 
     `sides` are values by side. `cost` is what a side costs relative to native (or to the first of `sides` that has no
     cost), always so that more is slower: medians of adjacent turns, one for each group of copies. `figures` name those
@@ -86,6 +87,15 @@ class PartResult(msgspec.Struct, kw_only=True):
     figures: list[Figure] = []
     measurements: list[Measurement] = []
 
+    def put(self, measurement: Measurement) -> bool:
+        """Take it in, in place of what has its name. False where nothing had."""
+        for place, known in enumerate(self.measurements):
+            if known.name == measurement.name:
+                self.measurements[place] = measurement
+                return True
+        self.measurements.append(measurement)
+        return False
+
 
 class Results(msgspec.Struct, kw_only=True):
     """`machine` names GPU, driver, processors, kernel and versions; `date` is UTC, ISO 8601."""
@@ -129,6 +139,11 @@ def relative(measurement: Measurement, side: str, against: str) -> Spread | None
     if min(to.median, to.low, to.high) <= 0:
         return None
     return Spread(of.median / to.median, of.low / to.high, of.high / to.low, min(of.n, to.n))
+
+
+def final(found: Iterable[Measurement]) -> list[Measurement]:
+    """What a part yielded, each name as it was yielded last."""
+    return list({one.name: one for one in found}.values())
 
 
 def within(share: float, side: str = "torpor") -> Bar:

@@ -79,8 +79,8 @@ def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callab
     began = time.monotonic()
     try:
         for measurement in part.run(replace(settings, say=lambda line: settings.say(f"{part.name}: {line}"))):
-            result.measurements.append(measurement)
-            settings.say(f"{part.name}: {line_of(measurement)}")
+            if not result.put(measurement):
+                settings.say(f"{part.name}: {line_of(measurement)}")
             result.seconds = round(time.monotonic() - began, 2)
             keep(found)
     except (KeyboardInterrupt, Cancelled):  # the latter, where a keeper was at work meanwhile

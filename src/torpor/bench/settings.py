@@ -22,9 +22,9 @@ def _silent(_line: str) -> None:
 class Settings:
     """`groups` of fresh copies take `rounds` turns each, in batches of `batch` seconds. `repeats` is for what is done
     once in a process's life (a checkpoint), `driver_repeats` the same for the driver's own way, which is slow. `gib`:
-    GPU memory to hold, GiB; None: what suits the machine. `models`: names of those to run (in `bench.models`), where a
-    part has any of them. `devices`: GPUs there are, of at least `device_memory` bytes each. `patience`: seconds for one
-    answer of a program. `scratch`: a folder that is removed after the run."""
+    GPU memory to hold, GiB, and `requests` to serve; None: what suits the machine. `models`: names of those to run (in
+    `bench.models`), where a part has any of them. `devices`: GPUs there are, of at least `device_memory` bytes each.
+    `patience`: seconds for one answer of a program. `scratch`: a folder that is removed after the run."""
 
     backend: Backend
     quick: bool = False
@@ -35,6 +35,7 @@ class Settings:
     repeats: int = 3
     driver_repeats: int = 1
     gib: tuple[float, ...] | None = None
+    requests: int | None = None
     models: tuple[str, ...] = ()
     devices: int = 1
     device_memory: int = 16 << 30

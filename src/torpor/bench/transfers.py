@@ -61,8 +61,8 @@ PART = Part(
         Figure(name="small", title="Small copies", kind="lines", x="size of a copy", y="µs per copy", x_log=True,
                x_is_bytes=True),
         Figure(name="large", title="Large copies", kind="lines", x="size of a copy", y="GB/s", x_log=True,
-        x_is_bytes=True), Figure(name="cost", title="Copies, relative to native", kind="cost", x="size of a copy",
-        x_log=True,
+               x_is_bytes=True),
+        Figure(name="cost", title="Copies, relative to native", kind="cost", x="size of a copy", x_log=True,
                x_is_bytes=True),
     ),
 )  # fmt: skip

@@ -214,10 +214,10 @@ def compare(
     cores: int | None = 1,
     options: Sequence[str] = (),
 ) -> Iterator[Measurement]:
-    """A measurement of each kind. `commands`: of the program, or by side where they differ.
+    """A measurement of each kind, again after each group. `commands`: of the program, or by side where they differ.
 
     `cores`: how many processors each copy may use (two at least where another thread hands in work); None: all.
-    When it is broken off, what whole groups have found is yielded first. A kind that fails at its first time, in any
+    A kind that fails at its first time, in any
     side, is left out with a note, and its error raised when the others have been measured.
     """
     by_side = commands if isinstance(commands, Mapping) else dict.fromkeys(SIDES, commands)
@@ -234,10 +234,9 @@ def compare(
         for number in range(settings.groups):
             settings.say(f"group {number + 1} of {settings.groups}: {len(kinds)} kinds, {settings.rounds} turns each")
             groups.append(_group(by_side, kinds, counts, failed, settings, options))
+            yield from _measurements([kind for kind in kinds if kind.name in counts], groups)
     except (KeyboardInterrupt, TorporError) as error:
         broken = error
-    if groups:
-        yield from _measurements([kind for kind in kinds if kind.name in counts], groups)
     for kind in kinds:
         if kind.name in failed and kind.name not in counts:
             yield Measurement(name=kind.name, unit=kind.unit, sides={}, note=f"left out: {failed[kind.name].message}")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from torpor.cli import output
-from torpor.cli.options import Whole
+from torpor.cli.options import Number, Whole
 from torpor.errors import UsageError
 from torpor.records import DEFAULT_VM, Vm
 
@@ -80,6 +80,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 )
 @click.option("--groups", type=Whole(min=1), metavar="N", help="Groups of fresh copies of a program.")
 @click.option("--rounds", type=Whole(min=1), metavar="N", help="Turns that each group takes.")
+@click.option("--batch", type=Number(min=0.001), metavar="S", help="Seconds of a turn; parts may take longer.")
 @click.option("--repeats", type=Whole(min=1), metavar="N", help="Checkpoints and starts of each kind.")
 @click.option(
     "--driver-repeats",
@@ -94,6 +95,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
     metavar="M,…",
     help="Models to train and to serve, where a part has these: 30m to 1b, and 0.5b to 8b.",
 )
+@click.option("--requests", type=Whole(min=1), metavar="N", help="Requests to serve in one turn.")
 @click.option("--list", "listing", is_flag=True, help="Name the parts and what they need, and end.")
 @output.json_flag
 def run(names: tuple[str, ...], out: Path | None, listing: bool, **given: Any) -> int:
