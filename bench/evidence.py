@@ -76,6 +76,8 @@ ITEMS = (
     part("inference", 220, "--models", "0.5b", "--requests", "24", "--groups", "3", "--rounds", "1"),
     part("application", 200, "--models", "120m", "--repeats", "2"),
     part("checkpoint", 200, "--gib", "0,4,16", "--repeats", "2"),
+    Item("copy-targets", 40, ("sh", "-c", "cc -O2 -o {out}/copy_targets bench/native/copy_targets.c -ldl "
+        "&& {out}/copy_targets; rm {out}/copy_targets")),
     bench("into-store", 120, "bench/into_store.py", "--gib", "16", "--repeat", "3", "--folder", "/dev/shm"),
     bench("into-disk", 240, "bench/into_store.py", "--gib", "16", "--repeat", "1"),
     bench("pools", 150, "bench/pools.py", "--gib", "8", "--repeat", "2"),

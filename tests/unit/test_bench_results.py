@@ -14,6 +14,7 @@ import pytest
 from torpor.bench import comparison, report, results, verdict
 from torpor.bench.report import markdown, page, plots, tables
 from torpor.bench.results import Bar, Figure, Measurement, PartResult, Results, Spread
+from torpor.cli import bench as cli_bench
 from torpor.cli import main as cli_main
 from torpor.errors import NotFound, UsageError
 
@@ -251,6 +252,14 @@ def test_the_whole_at_a_glance() -> None:
     assert costs.rows == (("p", "3", "1.001", "1.050", "b", "1.000 to 1.000", "3 met, 1 missed"),)
     assert values.rows == (("p", "restore", "s", "2", "30", "≥ 8 × as fast as driver + CRIU: met"),)
     assert tables.glance(found_in()) == []
+    only_drawn = measured("a single turn", cost=(1.5,), in_table=False)
+    [costs] = tables.glance(found_in(measured(), only_drawn))
+    assert costs.rows[0][1:5] == ("1", "1.000", "1.000", "launch")
+
+
+def test_a_command_is_told_without_its_folder() -> None:
+    told = cli_bench._told(["bench", "raw", "--out", "/somewhere", "--groups", "3", "--out=/elsewhere"])
+    assert told == ["bench", "raw", "--groups", "3"]
 
 
 def test_the_software_gpu_is_told_everywhere() -> None:

@@ -117,7 +117,7 @@ def run(names: tuple[str, ...], out: Path | None, listing: bool, **given: Any) -
     keep, settings = runner.save_into(folder), _settings(given)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
     try:
-        found = runner.run(names, settings, ["torpor", *sys.argv[1:]], keep)
+        found = runner.run(names, settings, ["torpor", *_told(sys.argv[1:])], keep)
     finally:
         signal.signal(signal.SIGTERM, before)
     written = report.write(found, folder)
@@ -126,6 +126,12 @@ def run(names: tuple[str, ...], out: Path | None, listing: bool, **given: Any) -
     output.result(msgspec.to_builtins(found), _summary(found, written))
     states = {part.status for part in found.parts}
     return BROKEN_OFF if "interrupted" in states else FAILED if "failed" in states else 0
+
+
+def _told(words: list[str]) -> list[str]:
+    """The command line without where the report goes, which says nothing of the figures."""
+    kept = [word for word in words if not word.startswith("--out=")]
+    return [word for before, word in zip(["", *kept], kept, strict=False) if "--out" not in (before, word)]
 
 
 def _settings(given: dict[str, Any]) -> Any:

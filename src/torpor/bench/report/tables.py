@@ -100,7 +100,7 @@ def glance(found: Results) -> list[Table]:
 
 def _glance(part: PartResult) -> tuple[str, ...] | None:
     """A line for a part whose kinds have a cost relative to native: their median, the highest, the control's range."""
-    known = [m for m in part.measurements if TORPOR in m.cost]
+    known = [m for m in part.measurements if TORPOR in m.cost and m.in_table]
     if not known:
         return None
     highest = max(known, key=lambda m: m.cost[TORPOR].median)
