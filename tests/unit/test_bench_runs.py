@@ -324,7 +324,7 @@ def test_ctrl_c_keeps_whole_groups_and_leaves_nothing(torpor: Cli, home: Path, t
     )
     assert running.stderr
     for line in running.stderr:
-        if line.startswith(b"torpor: raw: group 2 "):
+        if line.startswith(b"torpor: raw, ") and b": group 2 of" in line:
             break
     os.kill(running.pid, signal.SIGINT)
     output, _ = running.communicate(timeout=60)

@@ -77,10 +77,14 @@ def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callab
         return
     settings.say(f"{part.name}: {part.title}")
     began = time.monotonic()
+
+    def say(line: str) -> None:
+        settings.say(f"{part.name}, {time.monotonic() - began:.0f} s: {line}")
+
     try:
-        for measurement in part.run(replace(settings, say=lambda line: settings.say(f"{part.name}: {line}"))):
+        for measurement in part.run(replace(settings, say=say)):
             if not result.put(measurement):
-                settings.say(f"{part.name}: {line_of(measurement)}")
+                say(line_of(measurement))
             result.seconds = round(time.monotonic() - began, 2)
             keep(found)
     except (KeyboardInterrupt, Cancelled):  # the latter, where a keeper was at work meanwhile
