@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "../prim/no_size_signal.h"
@@ -24,8 +25,12 @@ constexpr std::size_t kMany = 256;
 constexpr std::size_t kSmallestOfMany = 64ULL << 20;
 constexpr std::size_t kMost = 4096;
 
+// A copy: programs write over their environment, to have a title where ps looks for it.
 const char* place() {
-  static const char* const path = std::getenv("TORPOR_PINNED");
+  static const char* const path = [] {
+    const char* const set = std::getenv("TORPOR_PINNED");
+    return set != nullptr ? ::strdup(set) : nullptr;
+  }();
   return path;
 }
 

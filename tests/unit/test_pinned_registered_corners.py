@@ -1,0 +1,53 @@
+"""Registered memory in programs that do what is seldom done: titles, stacks in it, forks without descriptors, ..."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.native.arena.harness import SUCCESS, Program, program_fixture
+from tests.native.registered.memory import PLACE, SIZE, area, count, in_a_file, is_private, prepared, register
+
+pytestmark = pytest.mark.criu  # for the right to make threads wait
+
+program = program_fixture(TORPOR_PINNED=PLACE)
+
+CHILD = f"""
+def child_has_its_own(address):
+    child = os.fork()
+    if child == 0:
+        fill(address, {SIZE}, 9)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _prepared(program: Program) -> None:
+    prepared(program).execute(CHILD)
+    program.start_up()
+
+
+def registered(program: Program) -> int:
+    """An area full of fives, registered and in a file."""
+    address = area(program)
+    program.execute(f"fill({address}, {SIZE}, 5)")
+    assert register(program, address) == SUCCESS
+    assert in_a_file(program, address)
+    return address
+
+
+def test_the_environment_is_written_over(program: Program) -> None:
+    """As programs do that put their title where `ps` looks for it."""
+    address = registered(program)
+    program.execute(
+        """
+libc.getenv.restype = ctypes.c_void_p
+place = libc.getenv(b'TORPOR_PINNED')
+ctypes.memset(place, ord('x'), len(ctypes.string_at(place)))
+"""
+    )
+    program.execute(f"child_has_its_own({address})")
+    assert program.value(f"is_full_of({address}, {SIZE}, 5)")
+    assert count(program) == {"count": 1, "bytes": SIZE}
+    program.ok("cuMemHostUnregister", address)
+    assert is_private(program, address)
