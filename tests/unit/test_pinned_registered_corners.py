@@ -51,3 +51,25 @@ ctypes.memset(place, ord('x'), len(ctypes.string_at(place)))
     assert count(program) == {"count": 1, "bytes": SIZE}
     program.ok("cuMemHostUnregister", address)
     assert is_private(program, address)
+
+
+def test_forks_without_a_descriptor(program: Program) -> None:
+    address = registered(program)
+    program.execute(
+        f"""
+import resource
+taken = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    pass
+try:
+    child_has_its_own({address})
+finally:
+    for one in taken:
+        os.close(one)
+"""
+    )
+    assert program.value(f"is_full_of({address}, {SIZE}, 5)")
