@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.native.arena.harness import SUCCESS, Program, program_fixture
+from tests.native.arena.harness import MIB, SUCCESS, Program, program_fixture
+from tests.native.compiled import compiled
 from tests.native.registered.memory import PLACE, SIZE, area, count, in_a_file, is_private, prepared, register
 
 pytestmark = pytest.mark.criu  # for the right to make threads wait
@@ -23,7 +24,9 @@ def child_has_its_own(address):
 
 @pytest.fixture(autouse=True)
 def _prepared(program: Program) -> None:
-    prepared(program).execute(CHILD)
+    library = compiled("tests/native/registered/corners.cpp", "-shared", "-fPIC")
+    prepared(program).execute(f"corners = ctypes.CDLL({str(library)!r})")
+    program.execute(CHILD)
     program.start_up()
 
 
@@ -73,3 +76,17 @@ finally:
 """
     )
     assert program.value(f"is_full_of({address}, {SIZE}, 5)")
+
+
+def test_unregistered_on_a_stack_that_lies_in_it(program: Program) -> None:
+    address = registered(program)
+    program.execute("context = ctypes.c_void_p(); assert cuda().cuCtxGetCurrent(ctypes.byref(context)) == 0")
+    program.execute(
+        f"result = corners.on_stack(at({address + 8 * MIB}), ctypes.c_size_t({8 * MIB}),"
+        f" cuda().cuCtxSetCurrent, context, cuda().cuMemHostUnregister, at({address}))"
+    )
+    assert program.value("result") == SUCCESS
+    assert program.value(f"is_full_of({address}, {MIB}, 5)")
+    assert register(program, address) == SUCCESS
+    program.ok("cuMemHostUnregister", address)
+    assert is_private(program, address)

@@ -104,11 +104,19 @@ void in_file(Entry& entry, bool now) {
   }
 }
 
+// Then it is not exchanged: those that do it look at what lies on this thread's stack, and would wait for themselves.
+bool holds_this_thread(const Span& piece) {
+  constexpr std::uint64_t kBelow = 64 << 10;  // where the frames of the exchange will be
+  const auto stack = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  const auto storage = reinterpret_cast<std::uint64_t>(&errno);
+  return piece.overlaps(stack - kBelow, stack + 1) || piece.overlaps(storage, storage + 1);
+}
+
 // Under the lock: back to private memory, and out of the table unless some of it remains in the file.
 void dissolve(Place place) {
   Entry& entry = place->second;
   const std::uint64_t start = thread::monotonic_nanoseconds();
-  if (entry.in_file && forks::children_are_apart() && nothing_pinned()) {
+  if (entry.in_file && !holds_this_thread(entry.piece) && forks::children_are_apart() && nothing_pinned()) {
     if (out_of_file(entry.piece, entry.advice)) in_file(entry, false);
     const std::uint64_t back = thread::monotonic_nanoseconds() - start;
     table().worth.undone(entry.ready_ns - entry.began_ns, start - entry.ready_ns, back);
@@ -121,12 +129,6 @@ std::uint64_t processor_ns() {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(used.tv_nsec);
-}
-
-bool holds_this_thread(const Span& piece) {
-  const auto stack = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
-  const auto storage = reinterpret_cast<std::uint64_t>(&errno);
-  return piece.overlaps(stack, stack + 1) || piece.overlaps(storage, storage + 1);
 }
 
 // Under the lock: a new entry, which takes over from one that has remained in its file after the same was registered
