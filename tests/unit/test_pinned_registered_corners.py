@@ -90,3 +90,11 @@ def test_unregistered_on_a_stack_that_lies_in_it(program: Program) -> None:
     assert register(program, address) == SUCCESS
     program.ok("cuMemHostUnregister", address)
     assert is_private(program, address)
+
+
+def test_forks_in_a_handler_while_a_fork_waits(program: Program) -> None:
+    address = registered(program)
+    program.execute("nested = corners.forks_in_handlers(5)")
+    assert program.value("nested") == 5
+    program.ok("cuMemHostUnregister", address)
+    assert program.value(f"is_full_of({address}, {SIZE}, 5)")

@@ -10,10 +10,13 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "../prim/errno_kept.h"
 #include "../prim/log.h"
 #include "../prim/thread.h"
+#include "../prim/undisturbed.h"
 #include "registered.h"
 
 namespace torpor::pinned::forks {
@@ -24,6 +27,13 @@ constexpr std::uint64_t kPatienceUs = 60'000'000;
 constexpr std::uint64_t kBytesPerUs = 100;
 
 constinit std::atomic<bool> apart{true};
+// A handler of the thread that forks might fork, too, and would wait for the lock that its own thread has. Never destroyed:
+// the process may exit meanwhile.
+std::optional<Undisturbed>& undisturbed() {
+  static auto* const instance = new std::optional<Undisturbed>;
+  return *instance;
+}
+
 // Of the fork that is under way; no other is meanwhile.
 constinit int ends[2] = {-1, -1};
 constinit std::uint64_t patience_us = 0;
@@ -45,11 +55,19 @@ bool ended(int end, std::uint64_t deadline) {
 
 void before() {
   const ErrnoKept kept;
+  Undisturbed mine;
   registered::hold_for_fork();
+  undisturbed().emplace(std::move(mine));
   const std::uint64_t bytes = registered::bytes_held();
   if (bytes == 0) return;
   if (::pipe2(ends, O_CLOEXEC) != 0) ends[0] = ends[1] = -1;
   patience_us = kPatienceUs + bytes / kBytesPerUs;
+}
+
+void go_on() {
+  const Undisturbed mine = std::move(*undisturbed());  // until the lock is another's
+  undisturbed().reset();
+  registered::release_after_fork();
 }
 
 // What the parent writes once fork() has returned is not for the child to see.
@@ -58,7 +76,7 @@ void in_parent() {
   let_go_of(ends[1]);
   if (ends[0] >= 0 && !ended(ends[0], thread::monotonic_microseconds() + patience_us)) apart = false;
   let_go_of(ends[0]);
-  registered::release_after_fork();
+  go_on();
 }
 
 // Where every descriptor is in use maps cannot be read. So a process with the same memory, and descriptors of its own, gives
@@ -84,12 +102,13 @@ void in_child() {
   }
   let_go_of(ends[0]);
   let_go_of(ends[1]);
-  registered::release_after_fork();
+  go_on();
 }
 
 }  // namespace
 
 bool watched() {
+  undisturbed();  // made now: nothing is allocated in a fork
   static const bool done = ::pthread_atfork(before, in_parent, in_child) == 0;
   return done;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <utility>
 
 namespace torpor {
 
@@ -16,7 +17,11 @@ class Undisturbed {
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
     ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable_);
   }
+  // For a thread that takes longer than one call of ours, as across a fork.
+  Undisturbed(Undisturbed&& other) noexcept
+      : before_(other.before_), cancellable_(other.cancellable_), mine_(std::exchange(other.mine_, false)) {}
   ~Undisturbed() {
+    if (!mine_) return;
     ::pthread_setcancelstate(cancellable_, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -26,6 +31,7 @@ class Undisturbed {
  private:
   sigset_t before_;
   int cancellable_ = 0;
+  bool mine_ = true;
 };
 
 }  // namespace torpor

@@ -1,6 +1,11 @@
 // What a program may do that is seldom done, for the tests of registered memory. A library that the program loads.
 #include <pthread.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstddef>
 
 namespace {
@@ -24,6 +29,14 @@ void* work(void* told) {
   return nullptr;
 }
 
+std::atomic<int> nested{0};
+
+void fork_again(int) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  if (child > 0 && ::waitpid(child, nullptr, 0) == child) ++nested;
+}
+
 }  // namespace
 
 // Makes the calls in a thread whose stack is this memory, until one gives something else than 0.
@@ -36,4 +49,21 @@ extern "C" int on_stack(void* memory, std::size_t size, Call* first, void* one, 
   if (::pthread_create(&thread, &attributes, work, &mine) != 0) return -3;
   ::pthread_join(thread, nullptr);
   return mine.result;
+}
+
+// Forks while a timer runs out whose handler forks, too; how many times the handler did.
+extern "C" int forks_in_handlers(int times) {
+  struct sigaction action {};
+  action.sa_handler = fork_again;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGALRM, &action, nullptr);
+  for (int i = 0; i < times; ++i) {
+    const itimerval soon{{0, 0}, {0, 5000}};
+    ::setitimer(ITIMER_REAL, &soon, nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    ::waitpid(child, nullptr, 0);
+    while (nested <= i) ::usleep(100);
+  }
+  return nested;
 }
