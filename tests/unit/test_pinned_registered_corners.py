@@ -98,3 +98,20 @@ def test_forks_in_a_handler_while_a_fork_waits(program: Program) -> None:
     assert program.value("nested") == 5
     program.ok("cuMemHostUnregister", address)
     assert program.value(f"is_full_of({address}, {SIZE}, 5)")
+
+
+def test_registers_in_handlers_of_a_fork(program: Program) -> None:
+    other = area(program)
+    program.execute(
+        f"""
+corners.enrol_at_forks.restype = ctypes.POINTER(ctypes.c_int * 2)
+calls = cuda().cuMemHostRegister_v2, cuda().cuMemHostUnregister
+results = corners.enrol_at_forks(*calls, at({other}), ctypes.c_size_t({SIZE})).contents
+"""
+    )
+    address = registered(program)
+    program.execute(f"child_has_its_own({address})")
+    assert program.value("list(results)") == [SUCCESS, SUCCESS]
+    assert program.value(f"is_full_of({address}, {SIZE}, 5)")
+    program.ok("cuMemHostUnregister", address)
+    assert is_private(program, address)

@@ -37,6 +37,7 @@ std::optional<Undisturbed>& undisturbed() {
 // Of the fork that is under way; no other is meanwhile.
 constinit int ends[2] = {-1, -1};
 constinit std::uint64_t patience_us = 0;
+constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
 
 void let_go_of(int& end) {
   if (end >= 0) ::close(end);
@@ -58,6 +59,7 @@ void before() {
   Undisturbed mine;
   registered::hold_for_fork();
   undisturbed().emplace(std::move(mine));
+  forking = true;
   const std::uint64_t bytes = registered::bytes_held();
   if (bytes == 0) return;
   if (::pipe2(ends, O_CLOEXEC) != 0) ends[0] = ends[1] = -1;
@@ -67,6 +69,7 @@ void before() {
 void go_on() {
   const Undisturbed mine = std::move(*undisturbed());  // until the lock is another's
   undisturbed().reset();
+  forking = false;
   registered::release_after_fork();
 }
 
@@ -112,6 +115,8 @@ bool watched() {
   static const bool done = ::pthread_atfork(before, in_parent, in_child) == 0;
   return done;
 }
+
+bool under_way() { return forking; }
 
 bool children_are_apart() { return apart; }
 

@@ -179,6 +179,9 @@ void exchange(Entry& entry) {
   t.worth.exchanged(entry.ready_ns - start);
 }
 
+// Where there are no entries, and where this thread has the lock already.
+bool is_the_drivers() { return arena::Arena::get() == nullptr || forks::under_way(); }
+
 // Whether it is for us at all. What is wrong with a call is the driver's to say.
 bool is_wanted(const Call& call, const Span& piece) {
   if (piece.start >= piece.end || piece.size() < kSmallest || (call.flags & ~kFlags) != 0 || active_captures() > 0) return false;
@@ -245,7 +248,7 @@ std::size_t count() { return table().files.load(std::memory_order_relaxed); }
 
 CUresult enrol(const Call& call) {
   const auto base = reinterpret_cast<std::uintptr_t>(call.base);
-  if (arena::Arena::get() == nullptr || call.size == 0 || base + call.size < base) {
+  if (is_the_drivers() || call.size == 0 || base + call.size < base) {
     return call.driver(call.base, call.size, call.flags);
   }
   const ErrnoKept kept;
@@ -254,7 +257,7 @@ CUresult enrol(const Call& call) {
 }
 
 CUresult withdraw(void* base) {
-  if (arena::Arena::get() == nullptr) return real::cuMemHostUnregister(base);
+  if (is_the_drivers()) return real::cuMemHostUnregister(base);
   const ErrnoKept kept;
   const std::optional<Place> place = passing(reinterpret_cast<std::uintptr_t>(base));
   const CUresult result = real::cuMemHostUnregister(base);

@@ -37,6 +37,17 @@ void fork_again(int) {
   if (child > 0 && ::waitpid(child, nullptr, 0) == child) ++nested;
 }
 
+struct {
+  int (*enrol)(void*, std::size_t, unsigned);
+  int (*withdraw)(void*);
+  void* memory;
+  std::size_t size;
+  int results[2];
+} at_forks;
+
+void before_fork() { at_forks.results[0] = at_forks.enrol(at_forks.memory, at_forks.size, 0); }
+void after_fork() { at_forks.results[1] = at_forks.withdraw(at_forks.memory); }
+
 }  // namespace
 
 // Makes the calls in a thread whose stack is this memory, until one gives something else than 0.
@@ -66,4 +77,12 @@ extern "C" int forks_in_handlers(int times) {
     while (nested <= i) ::usleep(100);
   }
   return nested;
+}
+
+// From now on this memory is registered while the process forks. Gives where the last two results are.
+extern "C" const int* enrol_at_forks(int (*enrol)(void*, std::size_t, unsigned), int (*withdraw)(void*), void* memory,
+                                     std::size_t size) {
+  at_forks = {enrol, withdraw, memory, size, {-1, -1}};
+  ::pthread_atfork(before_fork, after_fork, nullptr);
+  return at_forks.results;
 }
