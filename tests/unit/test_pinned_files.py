@@ -232,3 +232,27 @@ left = ctypes.get_errno()
 """
     )
     assert program.value("left") == 77
+
+
+def test_a_child_has_no_descriptor_of_a_file(program: Program) -> None:
+    """Forks while files are made."""
+    program.start_up()
+    program.execute(
+        """
+import threading
+found, done = 0, False
+def forks():
+    global found
+    while not done:
+        child = os.fork()
+        if child == 0:
+            os._exit(any(name.startswith('/dev/shm/') for name in open_files().values()))
+        found += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+forking = threading.Thread(target=forks)
+forking.start()
+"""
+    )
+    for _time in range(20):
+        program.ok("cuMemFreeHost", allocate(program, 64 * MIB))
+    program.execute("done = True; forking.join()")
+    assert program.value("found") == 0

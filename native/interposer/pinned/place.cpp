@@ -13,7 +13,9 @@
 #include <cstring>
 #include <string>
 
+#include "../prim/fork_hold.h"
 #include "../prim/no_size_signal.h"
+#include "../prim/undisturbed.h"
 #include "span.h"
 
 namespace torpor::pinned {
@@ -82,6 +84,8 @@ Descriptor new_file(std::uint64_t length) {
 void* map_file(std::uint64_t size) {
   const std::uint64_t length = page_after(size);
   if (length < size) return nullptr;
+  const Undisturbed undisturbed;  // a handler that forks would wait for this thread
+  const ForkHold hold;            // a child would keep the file, and its memory
   const Descriptor file = new_file(length);
   // All of the memory now, as whoever touches a page that the file system has no room for is killed.
   if (!file || ::fallocate(file.get(), 0, 0, static_cast<off_t>(length)) != 0) return nullptr;

@@ -7,13 +7,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "../arena/arena.h"
 #include "../generated/real.h"
 #include "../hooks/residual.h"
 #include "../prim/errno_kept.h"
+#include "../prim/fork_hold.h"
 #include "../prim/thread.h"
 #include "../prim/undisturbed.h"
 #include "exchange.h"
@@ -277,17 +277,18 @@ CUresult withdraw(void* base) {
 Totals totals() {
   DeviceName device;
   if (arena::Arena::get() == nullptr || count() == 0 || !place_device(device)) return {};
+  const ForkHold hold;
   Lines lines("/proc/self/maps");
   Mapping mapping;
-  std::set<std::uint64_t> files;
-  std::uint64_t bytes = 0, read = 0;
+  std::uint64_t files = 0, bytes = 0, read = 0, last = 0;
   for (std::string_view line; lines.next(line); ++read) {
     if (!read_mapping(line, mapping) || mapping.device != device.data() || pinned::holding(mapping.span.start)) continue;
-    files.insert(mapping.inode);
+    if (mapping.inode != last) ++files;  // what is mapped of one file lies together
+    last = mapping.inode;
     bytes += mapping.span.size();
   }
   if (read == 0) return {count(), table().bytes.load(std::memory_order_relaxed)};  // no descriptor left
-  return {files.size(), bytes};
+  return {files, bytes};
 }
 
 void hold_for_fork() { table().lock.lock(); }
