@@ -109,6 +109,25 @@ taking.start()
     assert program.value(f"is_full_of({address}, {SIZE}, 7)")
 
 
+def test_refused_its_place_when_nothing_is_there_any_more(tmp_path: Path) -> None:
+    library = compiled("tests/native/registered/refusing.cpp", "-shared", "-fPIC")
+    preloaded = f"{library}:{environment(tmp_path)['LD_PRELOAD']}"
+    running = Program(tmp_path, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
+    try:
+        prepared(running).start_up()
+        address = area(running)
+        running.execute(f"fill({address}, {SIZE}, 5)")
+        assert register(running, address) == SUCCESS
+        assert in_a_file(running, address)
+        running.execute(f"refuse = ctypes.CDLL({str(library)!r}).refuse; refuse(3)")
+        running.ok("cuMemHostUnregister", address)
+        for there in range(0, SIZE, 4 * MIB):
+            assert is_private(running, address + there)
+        assert running.value(f"is_full_of({address}, {SIZE}, 5)")
+    finally:
+        running.end()
+
+
 def test_thread_local_variables_that_leave_little_stack(tmp_path: Path) -> None:
     library = compiled("tests/native/registered/large_storage.cpp", "-shared", "-fPIC")
     preloaded = f"{library}:{environment(tmp_path)['LD_PRELOAD']}"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -135,14 +136,22 @@ bool Exchange::run() {
   return !slices_.failed();
 }
 
-// False where the process has nearly as many mappings as it may: then all is as before.
-bool put(void* from, const Span& slice) {
-  return ::mremap(from, slice.size(), slice.size(), kMoved, slice.at()) != MAP_FAILED;
-}
-
 [[noreturn]] void give_up() {
   log::error("memory of the program cannot be mapped again where it was");
   std::abort();
+}
+
+// False where the process has nearly as many mappings as it may: then all is as before. From 6.17 on Linux counts them before it
+// has the lock, so where others map meanwhile it may find no room when nothing is mapped there any more: then it is tried again.
+bool put(void* from, const Span& slice) {
+  constexpr unsigned kTries = 100'000;
+  constexpr long kPauseUs = 100;
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    if (::mremap(from, slice.size(), slice.size(), kMoved, slice.at()) != MAP_FAILED) return true;
+    if (::msync(slice.at(), slice.size(), MS_ASYNC) == 0 || errno != ENOMEM) return false;
+    thread::sleep_microseconds(kPauseUs);
+  }
+  give_up();
 }
 
 class IntoFile : public Exchange {
