@@ -173,10 +173,12 @@ void exchange(Entry& entry) {
   if (!plain) return;  // it may have remained in a file before
   const std::uint64_t start = thread::monotonic_nanoseconds();
   in_file(entry, true);
-  if (!into_file(entry.piece, mappings) && out_of_file(entry.piece, entry.advice)) in_file(entry, false);
+  const bool done = into_file(entry.piece, mappings);
+  if (!done && out_of_file(entry.piece, entry.advice)) in_file(entry, false);
   entry.began_ns = start;
   entry.ready_ns = thread::monotonic_nanoseconds();
-  t.worth.exchanged(entry.ready_ns - start);
+  const std::uint64_t took = entry.ready_ns - start;
+  done ? t.worth.exchanged(took) : t.worth.failed(took);
 }
 
 // Where there are no entries, and where this thread has the lock already.

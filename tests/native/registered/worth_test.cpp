@@ -31,6 +31,14 @@ void ten_seconds_in_vain_are_enough() {
   CHECK(!worth.more());
 }
 
+void what_fails_is_in_vain() {
+  Worth worth;
+  worth.failed(10 * kSecond);
+  CHECK(worth.more());
+  worth.failed(1);
+  CHECK(!worth.more());
+}
+
 void what_stays_for_long_is_not_in_vain() {
   constexpr std::uint64_t there = 11 * kSecond, soon = Worth::kSoon * there;
   CHECK(after(there, soon, there).more());
@@ -59,6 +67,7 @@ void looking_takes_less_than_what_it_is_for() {
 
 int main() {
   ten_seconds_in_vain_are_enough();
+  what_fails_is_in_vain();
   what_stays_for_long_is_not_in_vain();
   looking_takes_less_than_what_it_is_for();
 }
