@@ -57,6 +57,7 @@ ctypes.memset(place, ord('x'), len(ctypes.string_at(place)))
 
 
 def test_forks_without_a_descriptor(program: Program) -> None:
+    """The parent waits until the child has its copies, which it may see change otherwise."""
     address = registered(program)
     program.execute(
         f"""
@@ -69,13 +70,22 @@ try:
 except OSError:
     pass
 try:
-    child_has_its_own({address})
+    child = os.fork()
+    if child == 0:
+        seen = is_full_of({address}, {SIZE}, 5)
+        fill({address}, {SIZE}, 9)
+        os._exit(seen)
+    fill({address}, {SIZE}, 6)
+    seen = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 finally:
     for one in taken:
         os.close(one)
 """
     )
-    assert program.value(f"is_full_of({address}, {SIZE}, 5)")
+    assert program.value("seen") == 1
+    assert program.value(f"is_full_of({address}, {SIZE}, 6)")
+    program.ok("cuMemHostUnregister", address)
+    assert is_private(program, address)
 
 
 def test_unregistered_on_a_stack_that_lies_in_it(program: Program) -> None:

@@ -4,12 +4,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "../prim/thread.h"
 #include "../prim/undisturbed.h"
 #include "registered.h"
+#include "span.h"
 
 namespace torpor::pinned::forks {
 namespace {
@@ -34,8 +37,10 @@ std::optional<Undisturbed>& undisturbed() {
   return *instance;
 }
 
-// Of the fork that is under way; no other is meanwhile.
+// Of the fork that is under way; no other is meanwhile. Where no pipe can be made there is memory that both have, which tells
+// nothing of a child that was killed.
 constinit int ends[2] = {-1, -1};
+constinit std::atomic<bool>* copied = nullptr;
 constinit std::uint64_t patience_us = 0;
 constinit thread_local bool forking __attribute__((tls_model("initial-exec"))) = false;
 
@@ -54,6 +59,33 @@ bool ended(int end, std::uint64_t deadline) {
   }
 }
 
+bool has_copied(std::uint64_t deadline) {
+  constexpr long kPauseUs = 200;
+  while (!*copied) {
+    if (thread::monotonic_microseconds() >= deadline) return false;
+    thread::sleep_microseconds(kPauseUs);
+  }
+  return true;
+}
+
+void share_word() {
+  void* const page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED) copied = new (page) std::atomic<bool>(false);
+}
+
+void let_go_of_word() {
+  if (copied != nullptr) ::munmap(copied, kPage);
+  copied = nullptr;
+}
+
+// False when the child may still copy.
+bool waited_for_child() {
+  if (patience_us == 0) return true;
+  const std::uint64_t deadline = thread::monotonic_microseconds() + patience_us;
+  if (ends[0] >= 0) return ended(ends[0], deadline);
+  return copied != nullptr && has_copied(deadline);
+}
+
 void before() {
   const ErrnoKept kept;
   Undisturbed mine;
@@ -61,9 +93,10 @@ void before() {
   undisturbed().emplace(std::move(mine));
   forking = true;
   const std::uint64_t bytes = registered::bytes_held();
-  if (bytes == 0) return;
-  if (::pipe2(ends, O_CLOEXEC) != 0) ends[0] = ends[1] = -1;
-  patience_us = kPatienceUs + bytes / kBytesPerUs;
+  patience_us = bytes > 0 ? kPatienceUs + bytes / kBytesPerUs : 0;
+  if (bytes == 0 || ::pipe2(ends, O_CLOEXEC) == 0) return;
+  ends[0] = ends[1] = -1;
+  share_word();
 }
 
 void go_on() {
@@ -77,8 +110,9 @@ void go_on() {
 void in_parent() {
   const ErrnoKept kept;
   let_go_of(ends[1]);
-  if (ends[0] >= 0 && !ended(ends[0], thread::monotonic_microseconds() + patience_us)) apart = false;
+  if (!waited_for_child()) apart = false;
   let_go_of(ends[0]);
+  let_go_of_word();
   go_on();
 }
 
@@ -86,15 +120,15 @@ void in_parent() {
 // one of those up and does what is left.
 bool leave_files_for_a_descriptor() {
   alignas(16) static char stack[64 << 10];
-  bool done = false;
+  bool left = false;
   const auto leave = [](void* told) {
     ::close(STDIN_FILENO);
     *static_cast<bool*>(told) = registered::leave_files();
     return 0;
   };
   // This one sleeps until then, and hears no signal of the other's end.
-  const int other = ::clone(leave, stack + sizeof stack, CLONE_VM | CLONE_VFORK, &done);
-  return other > 0 && ::waitpid(other, nullptr, __WCLONE) == other && done;
+  const int other = ::clone(leave, stack + sizeof stack, CLONE_VM | CLONE_VFORK, &left);
+  return other > 0 && ::waitpid(other, nullptr, __WCLONE) == other && left;
 }
 
 void in_child() {
@@ -105,6 +139,8 @@ void in_child() {
   }
   let_go_of(ends[0]);
   let_go_of(ends[1]);
+  if (copied != nullptr) *copied = true;
+  let_go_of_word();
   go_on();
 }
 
