@@ -216,6 +216,7 @@ def test_what_is_known_is_written_as_it_grows(
             yield one_measurement("first", value)
             yield one_measurement("second", value)
             [part] = results.load(tmp_path).parts
+            assert (part.status, part.reason) == ("interrupted", "broken off")  # should it be killed now
             written.append([(m.name, m.sides[NATIVE].median) for m in part.measurements])
 
     monkeypatch.setattr(sys.modules["fake_part_works"], "PART", Part("works", "It grows", grows))

@@ -68,7 +68,8 @@ def run(names: Sequence[str], settings: Settings, command: Sequence[str], keep: 
 
 def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callable[[Results], None]) -> None:
     """Append the part's result, filled while it runs."""
-    result = PartResult(name=part.name, title=part.title, status="done", figures=list(part.figures))
+    result = PartResult(name=part.name, title=part.title, status="interrupted", figures=list(part.figures))
+    result.reason = "broken off"  # what a run that is killed has written says so
     found.parts.append(result)
     lacking = parts.missing(part, settings)
     if lacking is not None:
@@ -87,8 +88,9 @@ def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callab
                 say(line_of(measurement))
             result.seconds = round(time.monotonic() - began, 2)
             keep(found)
+        result.status, result.reason = "done", ""
     except (KeyboardInterrupt, Cancelled):  # the latter, where a keeper was at work meanwhile
-        result.status, result.reason = "interrupted", "broken off"
+        pass
     except TorporError as error:
         result.status, result.reason = "failed", " – ".join(filter(None, [error.message, error.hint]))
     except Exception as error:  # noqa: BLE001 - whatever a part meets is its own failure, and is told
