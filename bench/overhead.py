@@ -12,7 +12,7 @@ holds the median with 95 %). What the control differs from 1 cannot be told from
 is what deferring calls gains, with `--busy` what all of it is like on a machine whose every processor has work already
 (`taskset -c N python bench/overhead.py`: with one processor).
 
-    python bench/overhead.py [--groups 7] [--rounds 10] [--vm off] [--busy] [--kinds calls eager …] [--out results.json]
+    python bench/overhead.py [--groups 7] [--rounds 10] [--vm answers] [--busy] [--kinds calls eager …] [--out FILE]
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ import msgspec
 from torpor import api
 from torpor.bench import machine, turns
 from torpor.bench.report.tables import cost
+from torpor.bench.results import Measurement
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
+from torpor.records import DEFAULT_VM
 
 HERE = Path(__file__).parent
 CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
@@ -58,14 +60,24 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--groups", type=int, default=7)
     arguments.add_argument("--rounds", type=int, default=10)
-    arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default="off")
+    arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default=DEFAULT_VM)
     arguments.add_argument("--busy", action="store_true", help="beside as many busy threads as there are processors")
     arguments.add_argument("--kinds", nargs="*", default=["calls", "eager"], help="or groups of them")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
-    found = {}
-    print("| call | native ns | Torpor / native | control / native |")
-    print("| --- | --- | --- | --- |")
+    found: dict[str, Measurement] = {}
+    try:
+        measure(options, found)
+    finally:  # also what is known when it is broken off
+        print("| call | native ns | Torpor / native | control / native |")
+        print("| --- | --- | --- | --- |")
+        for one in found.values():
+            ratios = [cost(one.cost[side]) for side in (TORPOR, CONTROL)]
+            print(f"| {one.name} | {one.sides[NATIVE].median:.1f} | {' | '.join(ratios)} |", flush=True)
+
+
+def measure(options: argparse.Namespace, found: dict[str, Measurement]) -> None:
+    """Fill in what is found, and write it to the file as it grows."""
     with tempfile.TemporaryDirectory() as folder, busy() if options.busy else nullcontext():
         settings = Settings(
             backend=api.default_backend(),
@@ -80,11 +92,10 @@ def main() -> None:
             command = [calls] if group == "calls" else [sys.executable, str(HERE / f"{group}_loop.py")]
             kinds = [turns.Kind(name=kind, ask=kind) for kind in known if {kind, group} & set(options.kinds)]
             for one in turns.compare(command, kinds, settings) if kinds else ():
-                ratios = [cost(one.cost[side]) for side in (TORPOR, CONTROL)]
-                print(f"| {one.name} | {one.sides[NATIVE].median:.1f} | {' | '.join(ratios)} |", flush=True)
-                found[one.name] = msgspec.to_builtins(one)
-    if options.out:
-        options.out.write_text(json.dumps({"machine": machine.describe(), "overhead": found}, indent=1))
+                found[one.name] = one
+                if options.out:
+                    told = {"machine": machine.describe(), "overhead": msgspec.to_builtins(found)}
+                    options.out.write_text(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":
