@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from torpor.bench import inference, models, sources, turns
+from torpor.bench import inference, models, parts, results, sources, turns
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 from torpor.errors import TorporError
 
@@ -96,3 +97,92 @@ def test_a_set_that_the_cache_cannot_hold_is_refused() -> None:
     done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "the longest prompt" in done.stderr
+
+
+def test_native_copies_that_differ_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be said of Torpor's answers then."""
+    del home
+    seeds = {NATIVE: "1", TORPOR: "2", CONTROL: "3"}
+
+    class Differing(turns.Copy):
+        def __init__(self, command: list[str], side: str, settings: Settings) -> None:
+            super().__init__([*command, "--seed", seeds[side]], side, settings)
+
+    monkeypatch.setattr(turns, "Copy", Differing)
+    found = results.final(inference.run(Settings(backend="sim", **TINY)))
+    assert [one.note for one in found if one.bars] == ["two native copies give different tokens"] * 2
+
+
+VLLM = '''
+import json, os
+from pathlib import Path
+from types import SimpleNamespace
+
+
+class SamplingParams(SimpleNamespace):
+    pass
+
+
+class LLM:
+    def __init__(self, model, **given):
+        described = json.loads((Path(model) / "config.json").read_text())
+        Path(os.environ["TOLD"]).write_text(json.dumps({"model": described, **given}))
+        os.write(1, b"what an engine prints is no answer\\n")
+
+    def generate(self, prompts, ways, use_tqdm):
+        assert all(way.ignore_eos and way.temperature == 0 for way in ways) and not use_tqdm
+        firsts = [sum(prompt["prompt_token_ids"]) for prompt in prompts]
+        told = [range(first, first + way.max_tokens) for first, way in zip(firsts, ways)]
+        return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=one)]) for one in told]
+'''
+
+
+@pytest.fixture
+def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that is asked as vLLM is, in its place. Where it writes what its engine was made with."""
+    (tmp_path / "vllm.py").write_text(VLLM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TOLD", str(tmp_path / "told.json"))
+    return tmp_path / "told.json"
+
+
+@pytest.mark.parametrize("mode", ["eager", "graphs"])
+def test_vllm_is_asked_for_the_same_requests(mode: str, vllm: Path, serve: Any) -> None:
+    settings = Settings(backend="gpu", **TINY)
+    shape = models.Llama(256, 2, 4, 2, 512, 5000, longest=128, slots=4)
+    few = ("--requests", "6", "--longest-prompt", "40", "--longest-answer", "20")
+    command = models.command("serve_vllm.py", shape, settings, *few, "--mode", mode)
+    lines = f"requests 1\n{mode} 2\ntokens 1\n"
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=60)
+    counts, time_of_one, tokens = done.stdout.splitlines()
+    wanted = serve.requests(6, 40, 20, 5000, seed=1)
+    prompts = sum(len(request.prompt) for request in wanted)
+    assert counts == f"6 {prompts} {sum(request.length for request in wanted) - prompts}"
+    assert float(time_of_one) > 0 and len(tokens) == 64
+    assert "no answer" in done.stderr
+    told = json.loads(vllm.read_text())
+    assert told["enforce_eager"] == (mode == "eager")
+    assert told["kv_cache_memory_bytes"] == 2 * 2 * 2 * 2 * 64 * (128 + 16) * 4  # both, 2 bytes, layers, heads, tokens
+    assert (told["model"]["hidden_size"], told["model"]["num_key_value_heads"], told["max_num_seqs"]) == (256, 2, 4)
+    other = {"eager": "graphs", "graphs": "eager"}[mode]
+    failed = subprocess.run(command, input=f"{other} 1\n", capture_output=True, text=True, check=False, timeout=60)
+    assert failed.returncode == 1 and f"'{other}' is none of {mode}" in failed.stderr
+
+
+@pytest.mark.usefixtures("home", "vllm")
+def test_vllm_takes_its_turns_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "_has_vllm", lambda _settings: True)
+    found = {one.name: one for one in inference.run(Settings(backend="sim", **TINY))}
+    for mode in ("kernel by kernel", "CUDA graphs"):
+        by_vllm = found[f"toy by vLLM, {mode}: output tokens/s"]
+        assert set(by_vllm.sides) == {NATIVE, TORPOR, CONTROL} and by_vllm.note == ""
+    assert len(found) == 12
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_vllm_is_left_out_where_it_is_not(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "has", lambda module: there and module == "vllm")
+    said: list[str] = []
+    assert inference._has_vllm(Settings(backend="gpu", say=said.append)) == there
+    assert said == [] if there else ["vLLM is not installed, and left out"]
+    assert not inference._has_vllm(Settings(backend="sim", say=said.append))

@@ -1,23 +1,23 @@
 """Question: how many requests does a served model answer under Torpor?   Target: within 1 % of native.
 
 Continuous batching of a fixed set of requests over a paged cache, by a small engine in PyTorch (`programs/serve.py`)
-and a Llama-3.1-8B-shaped model with random weights in bfloat16, or the largest of which three copies fit. Decoding
-steps are launched kernel by kernel, and as CUDA graphs. The tokens that come out must be the same on every side, to
-the last.
+and a Llama-3.1-8B-shaped model with random weights in bfloat16, or the largest of which three copies fit; where vLLM is
+installed, by vLLM as well. Decoding steps are launched kernel by kernel, and as CUDA graphs. The tokens that come out
+must be the same on every side, to the last: unless an engine's native copies already differ, which is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from torpor.bench import models, turns
+from torpor.bench import models, parts, turns
 from torpor.bench.models import Llama
 from torpor.bench.parts import Part
 from torpor.bench.results import Figure, Measurement, Spread, within
-from torpor.bench.settings import NATIVE, TORPOR, Settings
+from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 from torpor.errors import MissingPart, TorporError
 
 BAR = within(0.01)
@@ -29,15 +29,30 @@ GROUPS, ROUNDS = 3, 4
 def run(settings: Settings) -> Iterator[Measurement]:
     """Requests and tokens a second in both modes, after a check that all sides give the same tokens."""
     for name, model in _chosen(settings).items():
-        settings.say(f"{name}: the same tokens on both sides?")
         command = models.command("serve.py", model, settings, *_requests(settings))
-        counts, alike = _check(command, settings)
-        few = replace(settings, groups=min(settings.groups, GROUPS), rounds=min(settings.rounds, ROUNDS))
-        note = "" if alike else "other tokens than kernel by kernel"
-        kinds = {kind.name: kind for kind in (_kind(name, mode, counts, note) for mode in MODES)}
-        for measured in turns.compare(command, list(kinds.values()), few, cores=None):
-            yield measured
-            yield from _derived(name, kinds[measured.name], counts, measured)
+        yield from _measure(name, command, tuple(MODES), settings)
+        for mode in MODES if _has_vllm(settings) else ():  # each in processes of its own
+            command = models.command("serve_vllm.py", model, settings, *_requests(settings), "--mode", mode)
+            yield from _measure(f"{name} by vLLM", command, (mode,), settings)
+
+
+def _has_vllm(settings: Settings) -> bool:
+    if settings.software_gpu:
+        return False
+    if not parts.has("vllm"):
+        settings.say("vLLM is not installed, and left out")
+        return False
+    return True
+
+
+def _measure(name: str, command: list[str], modes: Sequence[str], settings: Settings) -> Iterator[Measurement]:
+    settings.say(f"{name}: the same tokens on both sides?")
+    counts, note = _check(command, modes, settings)
+    few = replace(settings, groups=min(settings.groups, GROUPS), rounds=min(settings.rounds, ROUNDS))
+    kinds = {kind.name: kind for kind in (_kind(name, mode, counts, note) for mode in modes)}
+    for measured in turns.compare(command, list(kinds.values()), few, cores=None):
+        yield measured
+        yield from _derived(name, kinds[measured.name], counts, measured)
 
 
 def _chosen(settings: Settings) -> dict[str, Llama]:
@@ -60,20 +75,28 @@ def _requests(settings: Settings) -> list[str]:
     return ["--requests", str(settings.requests or (24 if settings.quick else 64))]
 
 
-def _check(command: list[str], settings: Settings) -> tuple[dict[str, int], bool]:
-    """What the set is, and whether both modes give the same tokens; TorporError where both sides do not."""
-    said: dict[str, list[str]] = {}
+def _check(command: list[str], modes: Sequence[str], settings: Settings) -> tuple[dict[str, int], str]:
+    """What the set is, and what is to be said of its answers.
+
+    TorporError where Torpor's are not the native ones, and two native copies agree."""
     counts: list[int] = []
-    for side in (NATIVE, TORPOR):
+
+    def answers(side: str) -> list[str]:
         with turns.Copy(command, side, settings) as copy:
-            counts = [int(word) for word in copy.ask("requests 1").split()]
-            said[side] = []
-            for mode in MODES:
+            counts[:] = [int(word) for word in copy.ask("requests 1").split()]
+            found = []
+            for mode in modes:
                 copy.batch(mode, 1)
-                said[side].append(copy.ask("tokens 1"))
-    if said[NATIVE] != said[TORPOR]:
-        raise TorporError(f"Torpor's answers differ from the native ones: {said}")
-    return dict(zip(("requests", "prompt tokens", "output tokens"), counts, strict=True)), len(set(said[NATIVE])) == 1
+                found.append(copy.ask("tokens 1"))
+        return found
+
+    native, torpor = answers(NATIVE), answers(TORPOR)
+    notes = [] if len(set(native)) == 1 else ["other tokens than kernel by kernel"]
+    if native != torpor:
+        if answers(CONTROL) == native:
+            raise TorporError(f"Torpor's answers differ from the native ones: {native} and {torpor}")
+        notes.append("two native copies give different tokens")
+    return dict(zip(("requests", "prompt tokens", "output tokens"), counts, strict=True)), "; ".join(notes)
 
 
 def _kind(model: str, mode: str, counts: Mapping[str, int], note: str) -> turns.Kind:

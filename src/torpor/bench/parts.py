@@ -37,13 +37,14 @@ class Part:
     figures: tuple[Figure, ...] = ()
 
 
-def _has(module: str) -> bool:
+def has(module: str) -> bool:
+    """Whether it is installed."""
     return importlib.util.find_spec(module) is not None
 
 
 def _no_torch(settings: Settings) -> str | None:
     del settings
-    return None if _has("torch") else "PyTorch is not installed (pip install torch)"
+    return None if has("torch") else "PyTorch is not installed (pip install torch)"
 
 
 def _no_torch_for_the_gpu(settings: Settings) -> str | None:

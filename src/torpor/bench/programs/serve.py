@@ -11,13 +11,15 @@ answers; after "tokens 1" a hash of all tokens that the last run answered with, 
 
 from __future__ import annotations
 
+import argparse
 import gc
 import hashlib
 import random
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 from engines import engine, options
 
@@ -71,33 +73,50 @@ def serve(decoder: Any, wanted: list[Request], slots: int, pages: int, graphs: b
             retire()
 
 
-def main() -> None:
-    parser = options(__doc__ or "", "decode")
+def chosen_by(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the command line asks for: a model, and requests that its longest sequences can hold."""
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--longest-prompt", type=int, default=512)
     parser.add_argument("--longest-answer", type=int, default=256)
     chosen = parser.parse_args()
     if chosen.longest_prompt + chosen.longest_answer > chosen.longest or chosen.longest % chosen.page:
         parser.error("--longest must be whole pages, and hold the longest prompt and the longest answer")
+    return chosen
 
-    decoder = engine(chosen, "decode").Decoder(chosen)
-    decoder.fill()
-    wanted = requests(chosen.requests, chosen.longest_prompt, chosen.longest_answer, chosen.vocabulary, chosen.seed)
-    pages = chosen.slots * decoder.width
+
+def asked_for(chosen: argparse.Namespace) -> list[Request]:
+    return requests(chosen.requests, chosen.longest_prompt, chosen.longest_answer, chosen.vocabulary, chosen.seed)
+
+
+def converse(
+    wanted: list[Request], answer: Callable[[str], None], modes: Sequence[str], out: TextIO = sys.stdout
+) -> None:
+    """Read lines and print what they ask for. `answer` has all requests answered once, in one of the modes."""
     gc.disable()
     for line in sys.stdin:
         kind, count = line.split()
         if kind == "requests":
             prompts = sum(len(request.prompt) for request in wanted)
-            print(len(wanted), prompts, sum(request.length for request in wanted) - prompts, flush=True)
+            print(len(wanted), prompts, sum(request.length for request in wanted) - prompts, file=out, flush=True)
         elif kind == "tokens":
             text = ";".join(",".join(map(str, request.tokens)) for request in wanted)
-            print(hashlib.sha256(text.encode()).hexdigest(), flush=True)
+            print(hashlib.sha256(text.encode()).hexdigest(), file=out, flush=True)
+        elif kind not in modes:
+            sys.exit(f"{kind!r} is none of {', '.join(modes)}")
         else:
             start = time.perf_counter_ns()
             for _ in range(int(count)):
-                serve(decoder, wanted, chosen.slots, pages, kind == "graphs")
-            print(f"{(time.perf_counter_ns() - start) / int(count):.1f}", flush=True)
+                answer(kind)
+            print(f"{(time.perf_counter_ns() - start) / int(count):.1f}", file=out, flush=True)
+
+
+def main() -> None:
+    chosen = chosen_by(options(__doc__ or "", "decode"))
+    decoder = engine(chosen, "decode").Decoder(chosen)
+    decoder.fill()
+    wanted = asked_for(chosen)
+    pages = chosen.slots * decoder.width
+    converse(wanted, lambda mode: serve(decoder, wanted, chosen.slots, pages, mode == "graphs"), ("eager", "graphs"))
 
 
 if __name__ == "__main__":
