@@ -10,7 +10,7 @@ import pytest
 import torpor
 from tests.conftest import eventually, stop_keepers
 from tests.flow import walking
-from tests.flow.walking import command, finish, output, reference, walk_on
+from tests.flow.walking import command, finish, reference, walk_on
 from torpor import errors, paths
 
 pytestmark = pytest.mark.criu
@@ -59,7 +59,7 @@ def test_several_processes(machine: Machine) -> None:
     machine.becomes(A, B)
     undisturbed = reference("--workers", "2")
     job = torpor.run(command("--workers", "2"), name="walk", gpu="sim")
-    eventually(lambda: {line.split()[0] for line in output(job)} == {"root", "worker0", "worker1"})
+    walk_on(job)
     job.suspend(tier="dram")
     job.resume()
     walk_on(job)

@@ -2,7 +2,8 @@
 
 Blocks of several sizes on every device are filled, copied into each other and changed from the host, by a fixed
 pseudo-random walk; each step prints a digest. Two runs print the same, or one of them lost or mixed up something. With
-`--workers` the walk is also done in that many child processes at the same time.
+`--workers` the walk is also done in that many child processes at the same time. None takes a step before all have their
+blocks, so a line of any of them says that all are at work.
 """
 
 from __future__ import annotations
@@ -74,21 +75,38 @@ def say(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
+def await_end(pipe: int) -> None:
+    """Until nobody can write into it any more."""
+    assert os.read(pipe, 1) == b""
+    os.close(pipe)
+
+
 def main() -> None:
     parser = pace.parser()
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--name", default="root")
+    parser.add_argument("--meet", type=int, nargs=2, help="pipes: one to close when ready, one to wait for")
     arguments = parser.parse_args()
     shared = ["--steps", str(arguments.steps), "--delay", str(arguments.delay)]
     if arguments.until is not None:
         shared += ["--until", arguments.until]
+    all_ready, ready = os.pipe()
+    begin, all_begin = os.pipe()
+    shared += ["--meet", str(ready), str(begin)]
     workers = [
-        subprocess.Popen([sys.executable, __file__, *shared, "--name", f"worker{number}"])
+        subprocess.Popen([sys.executable, __file__, *shared, "--name", f"worker{number}"], pass_fds=(ready, begin))
         for number in range(arguments.workers)
     ]
+    os.close(ready)
+    os.close(begin)
     check(driver.cuInit(0))
     seed = sum(arguments.name.encode())
     walks = [DeviceWalk(ordinal, seed) for ordinal in range(check(driver.cuDeviceGetCount()))]
+    if arguments.meet is not None:
+        os.close(arguments.meet[0])
+        await_end(arguments.meet[1])
+    await_end(all_ready)
+    os.close(all_begin)
     for number in pace.steps(arguments):
         digests = " ".join(walk.step().hex() for walk in walks)
         say(f"{arguments.name} {number} {digests}")
