@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import torpor
 from tests.cases import rounds
-from tests.conftest import PATIENCE, eventually
+from tests.conftest import PATIENCE, eventually, start_keeper
+from tests.flow.test_suspended_images import LATE as ONE_LATER
+from torpor import api, paths
 from torpor.errors import Refused, StepFailed
+from torpor.process import tree
 from torpor.records import JobState
 
 pytestmark = pytest.mark.criu
@@ -68,6 +78,49 @@ def test_children_that_start_during_checkpoints(home: Path, tmp_path: Path, coun
     woken = torpor.restore(images[-1], name="woken")
     assert woken.wait(100)
     assert rounds.output(woken)[-1] == "[0]"
+
+
+@contextmanager
+def stranger(argv: list[str], out: Path) -> Iterator[int]:
+    """The pid of a program that Torpor did not start."""
+    library = paths.software_gpu()
+    assert library is not None
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
+    with out.open("wb") as file:
+        process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=file, start_new_session=True)
+    try:
+        yield process.pid
+    finally:
+        for each in tree.family(process.pid):
+            os.kill(each, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["job", "stranger"])
+def test_one_that_begins_during_a_checkpoint_is_named(home: Path, tmp_path: Path, ours: bool) -> None:
+    """Nobody has locked it, so its state would be missing. The job runs on, and the next image has both."""
+    go, gate, out = tmp_path / "go", tmp_path / "gate", tmp_path / "out"
+    argv = [sys.executable, "-c", ONE_LATER, str(go)]
+    start_keeper(home, {"TORPOR_SIM_FAULT": f"cuCheckpointProcessLock@1=hang:{gate}"})
+    with ExitStack() as stack:
+        if ours:
+            take = partial(torpor.run(argv, name="late", gpu="sim").checkpoint, leave_running=True)
+            out = paths.job_log("late")
+        else:
+            pid = stack.enter_context(stranger(argv, out))
+            take = partial(api.checkpoint_process, pid, leave_running=True)
+        eventually(lambda: out.read_text() == "here\n")
+        asking = stack.enter_context(ThreadPoolExecutor())
+        stack.callback(gate.touch)
+        asked = asking.submit(take)
+        eventually(lambda: [one.state for one in api.jobs()] == [JobState.CHECKPOINTING])
+        go.touch()
+        eventually(lambda: "CUDA_SUCCESS" in out.read_text())
+        gate.touch()
+        with pytest.raises(StepFailed, match="began to use the GPU during the checkpoint") as caught:
+            asked.result(PATIENCE)
+        assert caught.value.hint == "try again"
+        assert len(take().manifest.processes) == 2
 
 
 def test_one_that_goes_past_us(home: Path, tmp_path: Path) -> None:
