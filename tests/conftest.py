@@ -170,6 +170,16 @@ def eventually(
         time.sleep(0.01)
 
 
+def end_family(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program that is no job, and its descendants: they would go on after a test that failed."""
+    from torpor.process import tree
+
+    for pid in tree.family(process.pid) if process.poll() is None else ():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
 class Started(subprocess.Popen[bytes]):
     """One that is killed by a test that fails, which would wait for its end until its own time is over."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import torpor
-from tests.conftest import PATIENCE, Cli, eventually
+from tests.conftest import PATIENCE, Cli, end_family, eventually
 from tests.flow import walking
 from torpor import api, paths
 from torpor.errors import NotFound, Refused, StepFailed
@@ -50,8 +50,7 @@ class Native:
 
     def end(self) -> None:
         for process in self._started:
-            process.kill()
-            process.wait()
+            end_family(process)
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()

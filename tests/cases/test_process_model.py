@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,11 +16,10 @@ import pytest
 
 import torpor
 from tests.cases import rounds
-from tests.conftest import PATIENCE, eventually, start_keeper
+from tests.conftest import PATIENCE, end_family, eventually, start_keeper
 from tests.flow.test_suspended_images import LATE as ONE_LATER
 from torpor import api, paths
 from torpor.errors import Refused, StepFailed
-from torpor.process import tree
 from torpor.records import JobState
 
 pytestmark = pytest.mark.criu
@@ -91,9 +89,7 @@ def stranger(argv: list[str], out: Path) -> Iterator[int]:
     try:
         yield process.pid
     finally:
-        for each in tree.family(process.pid):
-            os.kill(each, signal.SIGKILL)
-        process.wait()
+        end_family(process)
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["job", "stranger"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import eventually
+from tests.conftest import end_family, eventually
 from tests.flow import walking
 from torpor import paths
 from torpor.process import tree
@@ -39,9 +39,7 @@ def walk(home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (tmp_path / "out").open("wb") as out:
         process = subprocess.Popen(walking.command("--workers", "2"), env=env, stdout=out)
     yield process
-    (tmp_path / "go").touch()
-    process.kill()
-    process.wait()
+    end_family(process)
 
 
 def waits_at_a_pipe(pid: int) -> bool:
@@ -65,3 +63,11 @@ def test_none_walks_before_all_can(walk: subprocess.Popen[bytes], tmp_path: Path
     walking.may_end().touch()
     assert walk.wait(100) == 0
     assert sorted(out.read_text().splitlines()) == walking.reference("--workers", "2")
+
+
+def test_a_family_ends_with_its_first() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & echo; wait"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        end_family(process)
+        assert process.stdout.read() == b""  # nobody has it open any more
