@@ -268,7 +268,7 @@ def test_what_cannot_be_taken_is_named(torpor: Cli, native: Native) -> None:
             api.checkpoint_process(thread)
         break
     with pytest.raises(Refused, match="ancestor of this torpor"):
-        api.checkpoint_process(os.getppid())
+        api.checkpoint_process(os.getpid())
     refused = torpor("checkpoint", "--pid", str(os.getpid()), check=Refused.code)
     assert b"ancestor of this torpor" in refused.stderr
     apart = native(["unshare", "--mount", "sleep", "1000"])
