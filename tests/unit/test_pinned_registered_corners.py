@@ -21,6 +21,20 @@ def child_has_its_own(address):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
 
+TAKE_ALL = """
+import resource
+taken = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    pass
+def give_back():
+    for one in taken:
+        os.close(one)
+"""
+
 
 @pytest.fixture(autouse=True)
 def _prepared(program: Program) -> None:
@@ -59,16 +73,9 @@ ctypes.memset(place, ord('x'), len(ctypes.string_at(place)))
 def test_forks_without_a_descriptor(program: Program) -> None:
     """The parent waits until the child has its copies, which it may see change otherwise."""
     address = registered(program)
+    program.execute(TAKE_ALL)
     program.execute(
         f"""
-import resource
-taken = []
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-try:
-    while True:
-        taken.append(os.dup(0))
-except OSError:
-    pass
 try:
     child = os.fork()
     if child == 0:
@@ -78,14 +85,22 @@ try:
     fill({address}, {SIZE}, 6)
     seen = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 finally:
-    for one in taken:
-        os.close(one)
+    give_back()
 """
     )
     assert program.value("seen") == 1
     assert program.value(f"is_full_of({address}, {SIZE}, 6)")
     program.ok("cuMemHostUnregister", address)
     assert is_private(program, address)
+
+
+def test_unregistered_without_a_descriptor(program: Program) -> None:
+    address = registered(program)
+    program.execute(TAKE_ALL)
+    program.execute(f"result = cuda().cuMemHostUnregister(at({address})); give_back()")
+    assert program.value("result") == SUCCESS
+    assert is_private(program, address)
+    assert program.value(f"is_full_of({address}, {SIZE}, 5)")
 
 
 def test_unregistered_on_a_stack_that_lies_in_it(program: Program) -> None:
@@ -96,7 +111,7 @@ def test_unregistered_on_a_stack_that_lies_in_it(program: Program) -> None:
         f" cuda().cuCtxSetCurrent, context, cuda().cuMemHostUnregister, at({address}))"
     )
     assert program.value("result") == SUCCESS
-    assert program.value(f"is_full_of({address}, {MIB}, 5)")
+    assert program.value(f"is_full_of({address}, {8 * MIB}, 5)")
     assert register(program, address) == SUCCESS
     program.ok("cuMemHostUnregister", address)
     assert is_private(program, address)

@@ -35,15 +35,20 @@ constexpr int kMovedEmpty = kMoved | 4;  // MREMAP_DONTUNMAP: the mapping stays,
 // Whether no thread of this process can be made to wait: then none is asked again.
 constinit std::atomic<bool> impossible{false};
 
+// Gives the calling thread a table of open files of its own, with none in it.
+bool has_own_files() {
+  constexpr long kCloseRange = 436;
+  constexpr unsigned kUnshare = 1U << 1;
+  return ::syscall(kCloseRange, 0U, UINT_MAX, kUnshare) == 0;
+}
+
 // What a thread has open, in a table of its own. The program sees none of it, and cannot close it with its own files,
 // which would let those go that wait.
 class Desk {
  public:
   // `file` is a path, or empty.
   Desk(Waiting::Of kind, const char* file) {
-    constexpr long kCloseRange = 436;
-    constexpr unsigned kUnshare = 1U << 1;
-    if (::syscall(kCloseRange, 0U, UINT_MAX, kUnshare) != 0) return;
+    if (!has_own_files()) return;
     if (*file != '\0') file_.reset(::open(file, O_RDWR | O_CLOEXEC));
     pages_.reset(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     if (pages_ && (file_ || *file == '\0')) waiting_.emplace(kind);
@@ -315,18 +320,7 @@ bool each_of_files(const Span& piece, Visit visit) {
   return read > 0;
 }
 
-}  // namespace
-
-bool may_exchange() { return !impossible; }
-
-bool into_file(const Span& piece, const Spans& mappings) {
-  Descriptor file = new_file(offset_in_file(piece.start, piece.end));
-  if (!file) return false;
-  IntoFile exchange(mappings, piece.start, std::move(file));
-  return exchange.run();
-}
-
-bool out_of_file(const Span& piece, Pages advice) {
+bool exchange_back(const Span& piece, Pages advice) {
   Spans spans;
   bool all = true;
   all &= each_of_files(piece, [&](const Mapping& mapping) {
@@ -341,6 +335,41 @@ bool out_of_file(const Span& piece, Pages advice) {
   const bool done = exchange.run();
   exchange.drop_rest();
   return all && done;
+}
+
+// Of the only one that is under way.
+struct {
+  Span piece;
+  Pages advice = Pages::usual;
+  bool done = false;
+  std::atomic<std::uint32_t> busy{0};
+} constinit back;
+
+// In a thread of ours: all descriptors of the program may be in use.
+void bring_back() {
+  back.done = has_own_files() && nothing_pinned() && exchange_back(back.piece, back.advice);
+  count_down(back.busy);
+}
+
+}  // namespace
+
+bool may_exchange() { return !impossible; }
+
+bool into_file(const Span& piece, const Spans& mappings) {
+  Descriptor file = new_file(offset_in_file(piece.start, piece.end));
+  if (!file) return false;
+  IntoFile exchange(mappings, piece.start, std::move(file));
+  return exchange.run();
+}
+
+bool out_of_file(const Span& piece, Pages advice) {
+  back.piece = piece;
+  back.advice = advice;
+  back.done = false;
+  back.busy = 1;
+  if (!control::start_thread("torpor-pinned", bring_back)) return false;
+  wait_for(back.busy);
+  return back.done;
 }
 
 bool leave_file(const Span& piece, Pages advice) {

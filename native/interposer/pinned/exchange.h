@@ -25,7 +25,7 @@ bool may_exchange();
 bool into_file(const Span& piece, const Spans& mappings);
 
 // Makes what is mapped from the files of `piece` private memory with the same bytes. False when some of it still is a
-// file's.
+// file's, as when something uses pages by their number.
 bool out_of_file(const Span& piece, Pages advice);
 
 // The same in a child right after its fork, where nobody else is: its parent's memory stays as it is.

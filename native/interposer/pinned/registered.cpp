@@ -104,7 +104,8 @@ void in_file(Entry& entry, bool now) {
   }
 }
 
-// Then it is not exchanged: those that do it look at what lies on this thread's stack, and would wait for themselves.
+// Then it is not exchanged: those that do it look at what lies on this thread's stack, and would wait for themselves. Nor would
+// who waits for this thread to end hear of that: the kernel says so by the page.
 bool holds_this_thread(const Span& piece) {
   constexpr std::uint64_t kBelow = 64 << 10;  // where the frames of the exchange will be
   const auto stack = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
@@ -116,10 +117,11 @@ bool holds_this_thread(const Span& piece) {
 void dissolve(Place place) {
   Entry& entry = place->second;
   const std::uint64_t start = thread::monotonic_nanoseconds();
-  if (entry.in_file && !holds_this_thread(entry.piece) && forks::children_are_apart() && nothing_pinned()) {
-    if (out_of_file(entry.piece, entry.advice)) in_file(entry, false);
+  if (entry.in_file && !holds_this_thread(entry.piece) && forks::children_are_apart()) {
+    const bool done = out_of_file(entry.piece, entry.advice);
+    if (done) in_file(entry, false);
     const std::uint64_t back = thread::monotonic_nanoseconds() - start;
-    table().worth.undone(entry.ready_ns - entry.began_ns, start - entry.ready_ns, back);
+    table().worth.undone(done ? entry.ready_ns - entry.began_ns : 0, start - entry.ready_ns, back);
   }
   entry.state = State::left;
   if (!entry.in_file) table().entries.erase(place);
