@@ -323,7 +323,7 @@ def disk_rows() -> list[Row]:
         Row("leave running", "preflight", "file system", "no bytes", "size=8m", ("runs on",)),
         Row("leave running", "copy", "file system", "RLIMIT_FSIZE", "fsize=1048576", ("runs on",), fast=True),
     ]
-    rows.append(Row("store stays", "store", "file system", "no bytes", "size=8m", ("runs on",)))
+    rows.append(Row("store stays", "store", "file system", "no bytes", "size=2m", ("runs on",)))
     rows.append(Row("store stays", "store", "file system", "read-only", "store@1=hang:GATE", ("runs on",)))
     for step in ("image", "driver lock", "criu dump", "commit"):
         rows.append(
