@@ -19,6 +19,7 @@ from tests.flow import walking
 from torpor import api, errors, paths, writeback
 from torpor.errors import TorporError
 from torpor.process import tree
+from torpor.process.loop import is_readable
 from torpor.records import JobState
 
 FAULTS_OF_KEEPER = ("keeper", "cli", "interrupt", "job", "writer", "keeper of the writer")
@@ -203,7 +204,10 @@ def _kill_root(scene: Scene) -> None:
     assert record.supervisor_pid is not None
     inner = tree.host_pid(record.supervisor_pid, 300)
     if inner is not None:  # at a commit CRIU may have been first
-        os.kill(inner, signal.SIGKILL)
+        handle = os.pidfd_open(inner)
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        is_readable(handle, 5.0)  # it ends, unless CRIU has it
+        os.close(handle)
 
 
 def _kill_second(scene: Scene) -> None:

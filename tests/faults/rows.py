@@ -218,7 +218,8 @@ def process_rows() -> list[Row]:
             if not flow.startswith("restore") and ":" not in step and flow not in ("checkpoint dram", "suspend hbm"):
                 rows.append(
                     Row(
-                        flow, step, "job", "SIGKILL", hang, ("restores", "asleep"), failing=False,
+                        flow, step, "job", "SIGKILL", hang, ("restores", "asleep"),
+                        failing=flow.startswith(("suspend", "resume")) and not step.startswith("thaw"),
                         fast=flow == "leave running" and step in ("release", "criu dump"),
                     )
                 )  # fmt: skip

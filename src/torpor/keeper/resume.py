@@ -73,6 +73,7 @@ def _from_hold(host: Host, record: JobRecord, report: Report) -> int:
     _running(job)
     if suspended.folder(record.name).is_dir():
         discard.empty(host.pool, suspended.folder(record.name))
+    taken.refuse_nobody(now=False)  # they may well have ended since
     return taken.size
 
 
@@ -98,6 +99,7 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
         taken.give_back(report)
     _running(job)
     discard.empty(host.pool, folder)
+    taken.refuse_nobody(now=False)
     return copy.size
 
 

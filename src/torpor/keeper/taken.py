@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torpor.errors import StepFailed, TorporError
+from torpor.errors import StepFailed, TorporError, WrongState
 from torpor.image.manifest import ProcessEntry
 from torpor.keeper import same_memory
 from torpor.keeper.control import BlockRecord, ControlClient
@@ -31,13 +31,15 @@ _END_SECONDS = 5.0
 
 @dataclass
 class TakenProcess:
-    """One process's part. `away` once RELEASE may have taken effect; `connection` while one is open."""
+    """One process's part. `away` once RELEASE may have taken effect; `connection` while one is open; `gone` where the
+    process had ended before it could get its blocks back."""
 
     process: CudaProcess
     connection: ControlClient | None = None
     blocks: list[BlockRecord] = field(default_factory=list)
     descriptors: Descriptors = field(default_factory=Descriptors)
     away: bool = False
+    gone: bool = False
 
     @property
     def pid(self) -> int:
@@ -104,6 +106,14 @@ class Taken:
             self.held = False
         self.given_back = True
         self.close()
+
+    def refuse_nobody(self, *, now: bool) -> None:
+        """WrongState where no process is left that could have its blocks: none now, or none at `give_back`."""
+        if now:
+            for part in self.parts:
+                part.gone = has_ended(part.process.host_pid, 0)
+        if self.parts and all(part.gone for part in self.parts):
+            raise WrongState(f"{self.job.record.name} has ended meanwhile", hint="`torpor ps` says how")
 
     def close(self) -> None:
         """Close the keeper's descriptors and connections."""
@@ -173,6 +183,7 @@ class Taken:
             if not has_ended(part.process.host_pid):
                 raise
             part.hang_up()  # it was killed; the others are to go on
+            part.gone = True
         part.away = False
 
     def _thaw(self, part: TakenProcess) -> None:
@@ -193,14 +204,14 @@ class Taken:
         return ControlClient(self.job.control_dir, part.pid, is_it=part.process.is_it)
 
 
-def has_ended(pid: int) -> bool:
+def has_ended(pid: int, seconds: float = _END_SECONDS) -> bool:
     """Whether the process with this host pid has ended, or does so within seconds."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        return is_readable(handle, _END_SECONDS)
+        return is_readable(handle, seconds)
     finally:
         os.close(handle)
 
