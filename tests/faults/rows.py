@@ -193,6 +193,9 @@ def _sixth(flow: Flow, step: str, flows: tuple[str, ...]) -> bool:
     return flow in flows and STEPS[flow].index(step) % 6 == 1
 
 
+FAST_KILLS = ("leave running: release", "leave running: criu dump", "suspend dram: drop", "resume dram: return")
+
+
 def process_rows() -> list[Row]:
     """The job, the command line, or the user's patience ends while a flow stands at a step."""
     rows = []
@@ -220,7 +223,7 @@ def process_rows() -> list[Row]:
                     Row(
                         flow, step, "job", "SIGKILL", hang, ("restores", "asleep"),
                         failing=flow.startswith(("suspend", "resume")) and not step.startswith("thaw"),
-                        fast=flow == "leave running" and step in ("release", "criu dump"),
+                        fast=f"{flow}: {step}" in FAST_KILLS,
                     )
                 )  # fmt: skip
     return rows
