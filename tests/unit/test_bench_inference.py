@@ -99,6 +99,25 @@ def test_a_set_that_the_cache_cannot_hold_is_refused() -> None:
     assert "the longest prompt" in done.stderr
 
 
+@pytest.mark.usefixtures("home")
+def test_a_mode_that_fails_is_told_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = turns.Copies.tried
+
+    def fails_in_graphs(copies: turns.Copies, kind: turns.Kind) -> int:
+        if kind.ask == "graphs":
+            raise turns.ProgramFailed("no graphs today")
+        return tried(copies, kind)
+
+    monkeypatch.setattr(turns.Copies, "tried", fails_in_graphs)
+    found = []
+    with pytest.raises(turns.ProgramFailed, match="no graphs today"):
+        for one in inference.run(Settings(backend="sim", **TINY)):
+            found.append(one)
+    assert [(one.name, one.note) for one in found if not one.sides] == [
+        ("toy, CUDA graphs: output tokens/s", "left out: no graphs today")
+    ]
+
+
 def test_native_copies_that_differ_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be said of Torpor's answers then."""
     del home

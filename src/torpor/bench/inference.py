@@ -52,7 +52,8 @@ def _measure(name: str, command: list[str], modes: Sequence[str], settings: Sett
     kinds = {kind.name: kind for kind in (_kind(name, mode, counts, note) for mode in modes)}
     for measured in turns.compare(command, list(kinds.values()), few, cores=None):
         yield measured
-        yield from _derived(name, kinds[measured.name], counts, measured)
+        if measured.sides:  # of what is left out there is nothing to derive
+            yield from _derived(name, kinds[measured.name], counts, measured)
 
 
 def _chosen(settings: Settings) -> dict[str, Llama]:
