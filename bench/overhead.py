@@ -22,7 +22,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -30,11 +29,11 @@ from pathlib import Path
 import msgspec
 
 from torpor import api
-from torpor.bench import machine, turns
+from torpor.bench import home, machine, turns
 from torpor.bench.report.tables import cost
 from torpor.bench.results import Measurement
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
-from torpor.records import DEFAULT_VM
+from torpor.records import DEFAULT_VM, write_atomically
 
 HERE = Path(__file__).parent
 CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
@@ -62,7 +61,8 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=10)
     arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default=DEFAULT_VM)
     arguments.add_argument("--busy", action="store_true", help="beside as many busy threads as there are processors")
-    arguments.add_argument("--kinds", nargs="*", default=["calls", "eager"], help="or groups of them")
+    known = [*GROUPS, *(kind for kinds in GROUPS.values() for kind in kinds)]
+    arguments.add_argument("--kinds", nargs="+", default=["calls", "eager"], choices=known, help="or groups of them")
     arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
     found: dict[str, Measurement] = {}
@@ -72,21 +72,24 @@ def main() -> None:
         print("| call | native ns | Torpor / native | control / native |")
         print("| --- | --- | --- | --- |")
         for one in found.values():
-            ratios = [cost(one.cost[side]) for side in (TORPOR, CONTROL)]
-            print(f"| {one.name} | {one.sides[NATIVE].median:.1f} | {' | '.join(ratios)} |", flush=True)
+            native = f"{one.sides[NATIVE].median:.1f}" if one.sides else one.note
+            ratios = [cost(one.cost.get(side)) for side in (TORPOR, CONTROL)]
+            print(f"| {one.name} | {native} | {' | '.join(ratios)} |", flush=True)
 
 
 def measure(options: argparse.Namespace, found: dict[str, Measurement]) -> None:
     """Fill in what is found, and write it to the file as it grows."""
-    with tempfile.TemporaryDirectory() as folder, busy() if options.busy else nullcontext():
+    backend = api.default_backend()
+    # In a home of its own: nothing is left of the jobs, wherever it is broken off.
+    with home.own(backend) as folder, busy() if options.busy else nullcontext():
         settings = Settings(
-            backend=api.default_backend(),
+            backend=backend,
             vm=options.vm,
             groups=options.groups,
             rounds=options.rounds,
-            scratch=Path(folder),
+            scratch=folder,
         )
-        calls = str(Path(folder) / "calls")
+        calls = str(folder / "calls")
         subprocess.run(["cc", "-O2", "-o", calls, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
         for group, known in GROUPS.items():
             command = [calls] if group == "calls" else [sys.executable, str(HERE / f"{group}_loop.py")]
@@ -95,7 +98,7 @@ def measure(options: argparse.Namespace, found: dict[str, Measurement]) -> None:
                 found[one.name] = one
                 if options.out:
                     told = {"machine": machine.describe(), "overhead": msgspec.to_builtins(found)}
-                    options.out.write_text(json.dumps(told, indent=1))
+                    write_atomically(options.out, json.dumps(told, indent=1).encode())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ from typing import Any
 import machine
 
 import torpor
+from torpor import api
+from torpor.bench import home
+from torpor.records import write_atomically
 
 KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned", "pinned-driver", "registered", "registered-driver")
 HOLD = Path(__file__).with_name("hold.py")
@@ -89,7 +92,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = []
+    backend = api.default_backend()
+    with home.own(backend):  # so that nothing is left of it, wherever it is broken off
+        api.keeper_warm(backend, int(options.gib * (1 << 30)))
+        compare(options)
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Cycles in turns; what is known is printed and written again after each turn of all."""
     sizes = (0.0, options.gib)
     runs: dict[str, dict[float, list[tuple[float, float, int]]]] = {k: {s: [] for s in sizes} for k in options.kinds}
     for _ in range(options.repeat):
@@ -99,7 +109,8 @@ def main() -> None:
         found = [measure(kind, options.gib, runs[kind]) for kind in options.kinds]
         print(*map(json.dumps, found), sep="\n", flush=True)  # what is printed last counts
         if options.out:
-            options.out.write_text(json.dumps({"machine": machine.describe(), "kinds": found}, indent=1) + "\n")
+            told = json.dumps({"machine": machine.describe(), "kinds": found}, indent=1)
+            write_atomically(options.out, f"{told}\n".encode())
 
 
 if __name__ == "__main__":
