@@ -144,6 +144,35 @@ def test_runs_of_one_machine_are_joined() -> None:
         results.merged([first, found_in(vm="defer")])
 
 
+def part_of(status: str, *names: str, reason: str = "") -> Results:
+    """A run of the part that ended so, and had measured these by then."""
+    one = PartResult(name="p", title="The part", status=status, reason=reason)  # type: ignore[arg-type]
+    one.measurements = [measured(name) for name in names]
+    return found_in(parts=[one])
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "status", "names"),
+    [
+        (part_of("done", "a"), part_of("interrupted", reason="not begun"), "done", ["a"]),
+        (part_of("interrupted", "a", reason="broken off"), part_of("done", "b"), "interrupted", ["a", "b"]),
+        (part_of("interrupted", "a", reason="broken off"), part_of("done", "a", "b"), "done", ["a", "b"]),
+        (part_of("done", "a"), part_of("interrupted", "b", reason="broken off"), "interrupted", ["a", "b"]),
+        (part_of("failed", "a", reason="no driver"), part_of("done", "b"), "failed", ["a", "b"]),
+        (part_of("done", "a"), part_of("failed", reason="no driver"), "failed", ["a"]),
+    ],
+)
+def test_what_was_cut_is_not_done_by_being_joined(
+    earlier: Results, later: Results, status: str, names: list[str]
+) -> None:
+    [part] = results.merged([earlier, later]).parts
+    assert (part.status, [m.name for m in part.measurements]) == (status, names)
+    told = {one.parts[0].reason for one in (earlier, later) if one.parts[0].status == status}
+    assert part.reason.removesuffix(results.EARLIER) in told
+    [again] = results.merged([earlier, later, part_of("done", "c")]).parts
+    assert again.reason.count(results.EARLIER) == (status != "done")
+
+
 def changes(first: Measurement, second: Measurement) -> list[tuple[str, str]]:
     rows = comparison.compare(found_in(first), found_in(second))
     return [(row.side, row.change) for row in rows]
@@ -200,7 +229,13 @@ def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixtu
         lines = said(capsys, "compare", files[0], str(tmp_path / "other.json")).splitlines()
         assert [line for line in lines if line.startswith("only in")] == only
         assert not any("launch" in line for line in lines if line not in only)  # and no row for each
-    assert "1 same" in said(capsys, "compare", files[0], files[0])
+    unchanged = said(capsys, "compare", files[0], files[0])
+    assert "1 same" in unchanged and "differs" not in unchanged
+    cut = PartResult(name="p", title="The part", status="interrupted", reason="broken off")
+    results.save(found_in(parts=[cut], command=["torpor", "bench", "--requests", "9"]), tmp_path / "cut.json")
+    shown = said(capsys, "compare", files[0], str(tmp_path / "cut.json"))
+    assert "differs: part p: done → interrupted" in shown
+    assert "differs: command: torpor bench → torpor bench --requests 9" in shown
     results.save(found_in(software_gpu=True, backend="sim"), tmp_path / "sim.json")
     assert "software GPU" in said(capsys, "compare", files[0], str(tmp_path / "sim.json"), code=2)
     assert "nowhere" in said(capsys, "compare", files[0], "nowhere.json", code=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Literal
 
@@ -85,7 +86,7 @@ def _row(
 
 
 def differences(first: Results, second: Results) -> list[str]:
-    """What the runs differ in besides their figures: machine, versions, ways; one line each."""
+    """What the runs differ in besides their figures: machine, versions, ways, what was cut; one line each."""
     keys = dict.fromkeys([*first.machine, *second.machine])
     found = [
         f"{key}: {first.machine.get(key, '-')} → {second.machine.get(key, '-')}"
@@ -95,4 +96,12 @@ def differences(first: Results, second: Results) -> list[str]:
     for name in ("backend", "vm", "quick"):
         if getattr(first, name) != getattr(second, name):
             found.append(f"{name}: {getattr(first, name)} → {getattr(second, name)}")
+    if first.command != second.command:  # as in the requests to serve, which make other figures
+        found.append(f"command: {shlex.join(first.command)} → {shlex.join(second.command)}")
+    before, after = ({part.name: part.status for part in run.parts} for run in (first, second))
+    found += [
+        f"part {name}: {before[name]} → {after[name]}"
+        for name in after
+        if before.get(name, after[name]) != after[name]
+    ]
     return found

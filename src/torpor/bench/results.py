@@ -16,6 +16,8 @@ import msgspec
 from torpor.errors import NotFound, UsageError
 
 FORMAT = 1
+EARLIER = " (in an earlier one of the runs joined here)"
+"""What a reason ends with that is not the last run's."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -178,14 +180,23 @@ def load(path: Path) -> Results:
 
 
 def _joined(earlier: PartResult | None, later: PartResult) -> PartResult:
-    """The later run of a part, with what only the earlier one measured (other models, other sizes) before it."""
-    if earlier is None or not later.measurements:
-        return earlier if earlier is not None and later.status == "skipped" else later
+    """The later run of a part, with what only the earlier one measured (other models, other sizes) before it.
+
+    A later one that came to nothing, as it was skipped or broken off before, changes nothing. Where something is kept
+    of an earlier one that was not done, the whole is not done either.
+    """
+    if earlier is None:
+        return later
+    if not later.measurements and later.status in ("skipped", "interrupted"):
+        return earlier
     again = {measurement.name for measurement in later.measurements}
     kept = [measurement for measurement in earlier.measurements if measurement.name not in again]
-    return msgspec.structs.replace(
+    joined = msgspec.structs.replace(
         later, measurements=kept + later.measurements, seconds=(earlier.seconds if kept else 0.0) + later.seconds
     )
+    if kept and later.status == "done" and earlier.status != "done":
+        joined.status, joined.reason = earlier.status, earlier.reason.removesuffix(EARLIER) + EARLIER
+    return joined
 
 
 def merged(found: Sequence[Results]) -> Results:
