@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -225,9 +226,54 @@ def test_what_is_known_is_written_as_it_grows(
     assert states(results.load(tmp_path)) == [("works", "done", ["first", "second"])]
 
 
+def test_a_run_that_is_killed_early_has_told_so(home: Path, fakes: Any, tmp_path: Path) -> None:
+    """Before anything is measured there is a file that can be read, and the part that is under way is in it."""
+    del home, fakes
+    seen = []
+
+    def keep(found: Results) -> None:
+        results.save(found, tmp_path / "results.json")
+        seen.append(states(results.load(tmp_path)))
+
+    runner.run(["works", "lacks"], Settings(backend="sim"), [], keep)
+    assert seen[:2] == [[], [("works", "interrupted", [])]]
+    assert [("works", "done", ["all"]), ("lacks", "interrupted", [])] in seen
+    runner.save_into(tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_full_disk_costs_the_report_only(
+    home: Path, fakes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be written is no fault of a part: it is measured, told, and written when there is room."""
+    del home, fakes
+    save, room = results.save, [False]
+
+    def full(found: Results, path: Path) -> None:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(found, path)
+
+    monkeypatch.setattr(results, "save", full)
+    assert cli_main(["bench", "works", "after", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "It works" in said.out and "failed" not in said.out
+    assert said.err.count("cannot be written now") == 1 and "could not be written into" in said.err
+    fill = runner.run
+
+    def emptied(*arguments: Any) -> Results:
+        found = fill(*arguments)
+        room[0] = True
+        return found
+
+    monkeypatch.setattr(runner, "run", emptied)
+    assert cli_main(["bench", "works", "after", "--out", str(tmp_path)]) == 0
+    assert states(results.load(tmp_path)) == [("works", "done", ["all"]), ("after", "done", ["after"])]
+
+
 def test_unknown_parts_and_options(torpor: Cli) -> None:
     assert b"there is no part 'rww'" in torpor("bench", "rww", check=2).stderr
-    sizes = ("--gib=x", "--gib=-1", "--gib=", "--gib=nan", "--gib=inf")
+    sizes = ("--gib=x", "--gib=-1", "--gib=", "--gib=nan", "--gib=inf", "--gib=4,1e300")
     for wrong in (*sizes, "--groups=0", "--batch=0", "--requests=0", "--vm=on", "--models=9b", "--models="):
         assert cli_main(["bench", "raw", wrong]) == 2
     listed = torpor.json("bench", "--list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from torpor import api
 from torpor.bench import home, machine, parts, results, verdict
+from torpor.bench.interrupts import Interrupts
 from torpor.bench.results import Measurement, PartResult, Results
 from torpor.bench.settings import Settings
 from torpor.errors import Cancelled, DriverMissing, TorporError, UsageError
@@ -28,9 +30,10 @@ def devices(settings: Settings) -> list[dict[str, Any]]:
 
 
 def run(names: Sequence[str], settings: Settings, command: Sequence[str], keep: Callable[[Results], None]) -> Results:
-    """Run these parts, or all. `keep` is called with what there is after every measurement that took a while.
+    """Run these parts, or all. `keep` is called with what there is at the beginning, and whenever there is more.
 
-    After Ctrl-C the part's result says `interrupted`, and so do those that were still to come.
+    After Ctrl-C the part's result says `interrupted`, and so do those that were still to come. Where `keep` raises an
+    OSError the run goes on: the next time may be better.
     """
     chosen = [parts.load(name) for name in dict.fromkeys(names or parts.REGISTRY)]
     found = Results(
@@ -42,15 +45,16 @@ def run(names: Sequence[str], settings: Settings, command: Sequence[str], keep: 
         quick=settings.quick,
         machine=machine.describe(),
     )
-    broken = False
+    broken, keep = False, _tolerant(keep, settings)
     try:
-        with home.own(settings.backend) as scratch:
+        keep(found)
+        with Interrupts() as interrupts, home.own(settings.backend) as scratch:
             gpus = devices(settings)
             least = min(int(gpu["memory"]) for gpu in gpus)
             settings = replace(settings, scratch=scratch, devices=len(gpus), device_memory=least)
             for part in chosen:
-                _run_part(part, settings, found, keep)
-                if found.parts[-1].status == "interrupted":
+                _run_part(part, settings, found, keep, interrupts)
+                if interrupts.heard or found.parts[-1].status == "interrupted":
                     broken = True
                     break
     except KeyboardInterrupt:
@@ -66,11 +70,29 @@ def run(names: Sequence[str], settings: Settings, command: Sequence[str], keep: 
     return found
 
 
-def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callable[[Results], None]) -> None:
+def _tolerant(keep: Callable[[Results], None], settings: Settings) -> Callable[[Results], None]:
+    """The same, but that it fails is told, each reason once."""
+    told: set[str] = set()
+
+    def kept(found: Results) -> None:
+        try:
+            keep(found)
+        except OSError as error:
+            if (reason := str(error)) not in told:
+                told.add(reason)
+                settings.say(f"what is known so far cannot be written now, the run goes on: {reason}")
+
+    return kept
+
+
+def _run_part(
+    part: parts.Part, settings: Settings, found: Results, keep: Callable[[Results], None], interrupts: Interrupts
+) -> None:
     """Append the part's result, filled while it runs."""
     result = PartResult(name=part.name, title=part.title, status="interrupted", figures=list(part.figures))
     result.reason = "broken off"  # what a run that is killed has written says so
     found.parts.append(result)
+    keep(found)
     lacking = parts.missing(part, settings)
     if lacking is not None:
         result.status, result.reason = "skipped", lacking
@@ -82,8 +104,12 @@ def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callab
     def say(line: str) -> None:
         settings.say(f"{part.name}, {time.monotonic() - began:.0f} s: {line}")
 
+    def begins(line: str) -> None:
+        interrupts.check()  # what a part says, it says before or after a cycle or a start, which may have lost one
+        say(line)
+
     try:
-        for measurement in part.run(replace(settings, say=say)):
+        for measurement in part.run(replace(settings, say=begins)):
             if not result.put(measurement):
                 say(line_of(measurement))
             result.seconds = round(time.monotonic() - began, 2)
@@ -95,6 +121,8 @@ def _run_part(part: parts.Part, settings: Settings, found: Results, keep: Callab
         result.status, result.reason = "failed", " – ".join(filter(None, [error.message, error.hint]))
     except Exception as error:  # noqa: BLE001 - whatever a part meets is its own failure, and is told
         result.status, result.reason = "failed", f"{type(error).__name__}: {error}"
+    if result.status == "failed" and interrupts.heard:  # what is broken off may fail by that
+        result.status, result.reason = "interrupted", f"broken off: {result.reason}"
     result.seconds = round(time.monotonic() - began, 2)
     if result.status != "done":
         settings.say(f"{part.name}: {result.status}: {result.reason}")
@@ -113,7 +141,7 @@ def save_into(folder: Path) -> Callable[[Results], None]:
     """A `keep` that writes `results.json` into the folder. UsageError where that cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "results.json").touch()
+        tempfile.TemporaryFile(dir=folder).close()  # leaves nothing behind that is no results.json yet
     except OSError as error:
         raise UsageError(f"a report cannot be written into {folder}: {error.strerror}", hint="choose --out") from None
     return lambda found: results.save(found, folder / "results.json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from torpor.bench.results import Results
 
 FAILED = 1
-"""Exit status of a run in which a part failed, and of a comparison in which Torpor got worse."""
+"""Exit status of a run in which a part failed or whose report cannot be written, and of a comparison in which Torpor
+got worse."""
 BROKEN_OFF = 130
 """Exit status after Ctrl-C or SIGTERM; what was measured by then is kept."""
 
@@ -43,6 +43,10 @@ def command() -> None:
     pass
 
 
+_MOST_GIB = 1 << 20
+"""More than any GPU has; beyond, bytes are no whole numbers any more."""
+
+
 def _gib(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
     if value is None:
         return None
@@ -50,7 +54,7 @@ def _gib(_context: click.Context, _parameter: click.Parameter, value: str | None
         sizes = tuple(float(part) for part in value.split(","))
     except ValueError:
         sizes = ()
-    if not sizes or not all(0 <= size < float("inf") for size in sizes):
+    if not sizes or not all(0 <= size <= _MOST_GIB for size in sizes):
         raise click.BadParameter(f"{value!r} is no list of sizes such as 0,4,16")
     return sizes
 
@@ -115,17 +119,18 @@ def run(names: tuple[str, ...], out: Path | None, listing: bool, **given: Any) -
         parts.load(name)  # a wrong one is told before anything runs
     folder = out or runner.default_folder()
     keep, settings = runner.save_into(folder), _settings(given)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
+    found = runner.run(names, settings, ["torpor", *_told(sys.argv[1:])], keep)
     try:
-        found = runner.run(names, settings, ["torpor", *_told(sys.argv[1:])], keep)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    written = report.write(found, folder)
+        keep(found)
+        written = report.write(found, folder)
+    except OSError as error:  # hours of measuring are worth a look all the same
+        written = []
+        output.note(f"the report could not be written into {folder}: {error.strerror or error}")
     if not plots.available():
         output.note("no plots: matplotlib is not installed (pip install matplotlib; then `torpor bench report`)")
     output.result(msgspec.to_builtins(found), _summary(found, written))
     states = {part.status for part in found.parts}
-    return BROKEN_OFF if "interrupted" in states else FAILED if "failed" in states else 0
+    return BROKEN_OFF if "interrupted" in states else FAILED if "failed" in states or not written else 0
 
 
 def _told(words: list[str]) -> list[str]:
@@ -169,9 +174,9 @@ def _summary(found: Results, written: list[Path]) -> str:
         lines.append("")
     lines += [line for line in (tables.SOFTWARE_GPU,) if found.software_gpu]
     lines += [line for line in (tables.QUICK,) if found.quick]
-    lines.append(
-        f"written: {', '.join(path.name for path in written[:2])} and {len(written) - 2} plots in {written[0].parent}"
-    )
+    if written:
+        names = ", ".join(path.name for path in written[:2])
+        lines.append(f"written: {names} and {len(written) - 2} plots in {written[0].parent}")
     return "\n".join(lines)
 
 
