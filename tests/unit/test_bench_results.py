@@ -112,6 +112,21 @@ def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
+def test_what_cannot_be_written_leaves_what_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results.save(found_in(measured("before")), tmp_path / "results.json")
+
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:10])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        results.save(found_in(measured("after")), tmp_path / "results.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    assert [m.name for m in results.load(tmp_path).parts[0].measurements] == ["before"]
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "\x00\xff", '{"format": 1}'])
 def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -161,8 +162,13 @@ def times_faster(times: float, against: str, side: str = "torpor") -> Bar:
 def save(results: Results, path: Path) -> None:
     """Write results.json anew, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-    partial.replace(path)
+    try:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):  # a disk that is full has no room for the half of it
+            partial.unlink(missing_ok=True)
+        raise
 
 
 def load(path: Path) -> Results:
