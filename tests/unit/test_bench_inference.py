@@ -145,7 +145,7 @@ class SamplingParams(SimpleNamespace):
 class LLM:
     def __init__(self, model, **given):
         described = json.loads((Path(model) / "config.json").read_text())
-        Path(os.environ["TOLD"]).write_text(json.dumps({"model": described, **given}))
+        Path(os.environ["TOLD"]).write_text(json.dumps({"model": described, "at": str(model), **given}))
         os.write(1, b"what an engine prints is no answer\\n")
 
     def generate(self, prompts, ways, use_tqdm):
@@ -188,10 +188,16 @@ def test_vllm_is_asked_for_the_same_requests(mode: str, vllm: Path, serve: Any) 
     assert failed.returncode == 1 and f"'{other}' is none of {mode}" in failed.stderr
 
 
-@pytest.mark.usefixtures("home", "vllm")
-def test_vllm_takes_its_turns_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("home")
+def test_vllm_takes_its_turns_where_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, vllm: Path, tmp_path: Path
+) -> None:
     monkeypatch.setattr(inference, "_has_vllm", lambda _settings: True)
-    found = {one.name: one for one in inference.run(Settings(backend="sim", **TINY))}
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    found = {one.name: one for one in inference.run(Settings(backend="sim", scratch=scratch, **TINY))}
+    described = Path(json.loads(vllm.read_text())["at"])
+    assert described.parent == scratch and not described.exists()  # one that is killed leaves nothing elsewhere
     for mode in ("kernel by kernel", "CUDA graphs"):
         by_vllm = found[f"toy by vLLM, {mode}: output tokens/s"]
         assert set(by_vllm.sides) == {NATIVE, TORPOR, CONTROL} and by_vllm.note == ""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from torpor import api
-from torpor.bench import checkpoints, cycles, launches, models, raw, results, several, sources, transfers
+from torpor.bench import checkpoints, cycles, launches, models, raw, results, several, sources, transfers, turns
 from torpor.bench.settings import DRIVER, NATIVE, TORPOR, Settings
 from torpor.errors import TorporError
 
@@ -122,6 +122,26 @@ def test_parallel_training() -> None:
     assert subprocess.run(alone, env=env, **asked).stdout.splitlines()[-1] == last
     done = subprocess.run(command, env={**env, "TORPOR_SIM_DEVICES": "1"}, **asked)
     assert done.returncode != 0 and "CUDA_ERROR_NO_DEVICE" in done.stderr
+
+
+def test_where_processes_meet_goes_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of the run's: one that is killed removes nothing."""
+    commands = []
+
+    def compare(command: list[str], *_: Any, **__: Any) -> list[Any]:
+        commands.append(command)
+        return []
+
+    monkeypatch.setattr(turns, "compare", compare)
+    assert list(several._training(Settings(backend="sim", scratch=tmp_path), [2])) == []
+    env = {**Settings(backend="sim").environment(), "TORPOR_SIM_DEVICES": "2"}
+    with subprocess.Popen(commands[0], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin and program.stdout
+        program.stdin.write("step 1\n")
+        program.stdin.flush()
+        assert float(program.stdout.readline()) > 0
+        assert len(list(tmp_path.iterdir())) == 1
+    assert program.returncode == 0 and list(tmp_path.iterdir()) == []
 
 
 MINDS = """

@@ -32,7 +32,8 @@ def run(settings: Settings) -> Iterator[Measurement]:
         command = models.command("serve.py", model, settings, *_requests(settings))
         yield from _measure(name, command, tuple(MODES), settings)
         for mode in MODES if _has_vllm(settings) else ():  # each in processes of its own
-            command = models.command("serve_vllm.py", model, settings, *_requests(settings), "--mode", mode)
+            rest = ("--mode", mode, "--folder", str(settings.scratch))  # what a killed one leaves there goes with it
+            command = models.command("serve_vllm.py", model, settings, *_requests(settings), *rest)
             yield from _measure(f"{name} by vLLM", command, (mode,), settings)
 
 

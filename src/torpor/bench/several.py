@@ -84,7 +84,8 @@ def _training(settings: Settings, counts: list[int]) -> Iterator[Measurement]:
     if not settings.quick:
         settings = replace(settings, batch=max(settings.batch, 0.5), groups=min(settings.groups, 3))
     for count in counts:
-        command = models.command("train_parallel.py", model, settings, "--gpus", str(count))
+        rest = ("--gpus", str(count), "--folder", str(settings.scratch))  # what a killed one leaves there goes with it
+        command = models.command("train_parallel.py", model, settings, *rest)
         kind = turns.Kind(
             name=f"training {name} on {_gpus(count)}",
             ask="step",

@@ -51,13 +51,14 @@ def cache_bytes(chosen: argparse.Namespace) -> int:
 def main() -> None:
     parser = options(__doc__ or "", "decode")
     parser.add_argument("--mode", choices=("eager", "graphs"), required=True)
+    parser.add_argument("--folder", type=Path, help="where the model is described, for as long as it is read")
     chosen = chosen_by(parser)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
     import vllm
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
         engine = vllm.LLM(
             model(chosen, Path(folder)),
             skip_tokenizer_init=True,

@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     """What train.py understands, and how many GPUs."""
     known: argparse.ArgumentParser = options(__doc__ or "", "train")
     known.add_argument("--gpus", type=int, default=2)
+    known.add_argument("--folder", type=Path, help="where the processes meet")
     return known
 
 
@@ -59,9 +60,9 @@ def train(chosen: argparse.Namespace, rank: int) -> None:
     distributed.destroy_process_group()
 
 
-def coordinate(gpus: int) -> int:
+def coordinate(gpus: int, where: Path | None) -> int:
     """Start the processes, pass on what is asked, and answer with what they say. The first bad exit status, else 0."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=where) as folder:
         started = [started_for(rank, Path(folder) / "store") for rank in range(gpus)]
         try:
             for line in sys.stdin:
@@ -113,7 +114,7 @@ def main() -> int:
     chosen = parser().parse_args()
     rank = os.environ.get(RANK)
     if rank is None:
-        return coordinate(chosen.gpus)
+        return coordinate(chosen.gpus, chosen.folder)
     train(chosen, int(rank))
     return 0
 
