@@ -237,6 +237,30 @@ def test_a_side_that_fails_leaves_the_other_alone(side: str, part: str, monkeypa
     assert restores == [{other}, {other}]
 
 
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("part", ["checkpoint", "gpus"])
+def test_each_cycle_is_told_when_it_is_done(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before the one in which the run is broken off, or killed."""
+    begun: list[bool] = []
+
+    def live(_command: list[str], *, arena: bool, **_more: Any) -> cycles.Cycle:
+        begun.append(arena)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return cycle()
+
+    monkeypatch.setattr(cycles, "live", live)
+    for verb in ("keeper_stop", "keeper_warm"):
+        monkeypatch.setattr(api, verb, lambda *_: None)
+    settings = Settings(backend="sim", driver_repeats=3)
+    found = {}
+    with pytest.raises(KeyboardInterrupt):
+        for measurement in checkpoints.run(settings) if part == "checkpoint" else several._cycles(settings, [2]):
+            if measurement.name.startswith("restore, ") and ":" not in measurement.name:
+                found[len(begun)] = measurement.sides[DRIVER].n
+    assert (found[1], found[2]) == (1, 2)
+
+
 def test_the_sizes_and_counts_that_are_taken() -> None:
     def gpu(**given: Any) -> Settings:
         return Settings(backend="gpu", device_memory=140 << 30, **given)

@@ -106,6 +106,8 @@ def _cycles(settings: Settings, counts: list[int]) -> Iterator[Measurement]:
     each, failures = gib_each(settings), list[BaseException]()
     for count in counts:
         found: Cycles = {DRIVER: [], TORPOR: []}
+        size = f"{_gpus(count)} with {checkpoints.label(each)} each"
+        bar, last = count * each >= checkpoints.BAR_FROM, count == counts[-1]
         for side, repeats in ((DRIVER, settings.driver_repeats), (TORPOR, settings.repeats)):
             with checkpoints.kept(failures, settings):
                 api.keeper_stop(settings.backend)
@@ -115,10 +117,7 @@ def _cycles(settings: Settings, counts: list[int]) -> Iterator[Measurement]:
                     settings.say(f"{_gpus(count)}, {side}, cycle {turn + 1} of {repeats}")
                     program = checkpoints.program(each, count)
                     found[side].append(cycles.live(program, arena=side == TORPOR, stall=True, vm=settings.vm))
-        size = f"{_gpus(count)} with {checkpoints.label(each)} each"
-        yield from checkpoints.measurements(
-            size, count, found, "", bar=count * each >= checkpoints.BAR_FROM, headline=count == counts[-1]
-        )
+                    yield from checkpoints.measurements(size, count, found, "", bar=bar, headline=last)
     if failures:
         raise failures[0]
 
