@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.arena.harness import MIB, SUCCESS, Program, environment, program_fixture
-from tests.native.compiled import compiled
-from tests.native.registered.memory import PAGE, PLACE, SIZE, area, in_a_file, is_private, prepared, register
+from tests.native.arena.harness import MIB, SUCCESS, Program, program_fixture
+from tests.native.registered.memory import (
+    PAGE,
+    PLACE,
+    SIZE,
+    area,
+    in_a_file,
+    is_private,
+    prepared,
+    register,
+    with_library,
+)
 
 pytestmark = pytest.mark.criu  # for the right to make threads wait
 
@@ -110,11 +119,8 @@ taking.start()
 
 
 def test_refused_its_place_when_nothing_is_there_any_more(tmp_path: Path) -> None:
-    library = compiled("tests/native/registered/refusing.cpp", "-shared", "-fPIC")
-    preloaded = f"{library}:{environment(tmp_path)['LD_PRELOAD']}"
-    running = Program(tmp_path, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
-    try:
-        prepared(running).start_up()
+    with with_library(tmp_path, "refusing.cpp") as (running, library):
+        running.start_up()
         address = area(running)
         running.execute(f"fill({address}, {SIZE}, 5)")
         assert register(running, address) == SUCCESS
@@ -124,21 +130,14 @@ def test_refused_its_place_when_nothing_is_there_any_more(tmp_path: Path) -> Non
         for there in range(0, SIZE, 4 * MIB):
             assert is_private(running, address + there)
         assert running.value(f"is_full_of({address}, {SIZE}, 5)")
-    finally:
-        running.end()
 
 
 def test_thread_local_variables_that_leave_little_stack(tmp_path: Path) -> None:
-    library = compiled("tests/native/registered/large_storage.cpp", "-shared", "-fPIC")
-    preloaded = f"{library}:{environment(tmp_path)['LD_PRELOAD']}"
-    running = Program(tmp_path, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
-    try:
-        prepared(running).start_up()
+    with with_library(tmp_path, "large_storage.cpp") as (running, _library):
+        running.start_up()
         address = area(running)
         running.execute(f"fill({address}, {SIZE}, 5)")
         assert register(running, address) == SUCCESS
         assert in_a_file(running, address)
         running.ok("cuMemHostUnregister", address)
         assert running.value(f"is_full_of({address}, {SIZE}, 5)")
-    finally:
-        running.end()

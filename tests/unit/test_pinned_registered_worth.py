@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.arena.harness import SUCCESS, Program, environment
+from tests.native.arena.harness import SUCCESS, Program
 from tests.native.compiled import compiled
-from tests.native.registered.memory import PLACE, SIZE, area, count, in_a_file, is_private, prepared, register
+from tests.native.registered.memory import (
+    SIZE,
+    area,
+    count,
+    in_a_file,
+    is_private,
+    register,
+    with_library,
+)
 
 SECOND = 1_000_000_000
 
@@ -21,13 +29,10 @@ def test_what_is_worth_it() -> None:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
-    clock = compiled("tests/native/registered/clock.cpp", "-shared", "-fPIC")
-    preloaded = f"{clock}:{environment(tmp_path)['LD_PRELOAD']}"
-    running = Program(tmp_path, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
-    prepared(running).execute(f"hurry = ctypes.CDLL({str(clock)!r}).hurry")
-    running.start_up()
-    yield running
-    running.end()
+    with with_library(tmp_path, "clock.cpp") as (running, clock):
+        running.execute(f"hurry = ctypes.CDLL({str(clock)!r}).hurry")
+        running.start_up()
+        yield running
 
 
 def in_a_file_meanwhile(program: Program, address: int, byte: int) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from tests.native.arena.harness import HELLO, MIB, Program
+from tests.native.arena.harness import HELLO, MIB, Program, environment
+from tests.native.compiled import compiled
 
 PLACE = "/dev/shm"  # a file system of its own, as the job's is
 PAGE = 4096
@@ -38,6 +42,18 @@ def mapped(address):
 def prepared(running: Program) -> Program:
     running.execute(PREPARE)
     return running
+
+
+@contextmanager
+def with_library(folder: Path, source: str) -> Iterator[tuple[Program, Path]]:
+    """A prepared program that has not begun to use the driver, and a library of this folder that it loads first."""
+    library = compiled(f"tests/native/registered/{source}", "-shared", "-fPIC")
+    preloaded = f"{library}:{environment(folder)['LD_PRELOAD']}"
+    running = Program(folder, environment, TORPOR_PINNED=PLACE, LD_PRELOAD=preloaded)
+    try:
+        yield prepared(running), library
+    finally:
+        running.end()
 
 
 def area(running: Program, size: int = SIZE) -> int:
