@@ -146,8 +146,8 @@ bool Exchange::run() {
   std::abort();
 }
 
-// False where the process has nearly as many mappings as it may: then all is as before. From 6.17 on Linux counts them before it
-// has the lock, so where others map meanwhile it may find no room when nothing is mapped there any more: then it is tried again.
+// False where the process has nearly as many mappings as it may: then all is as before. Linux 6.18 was seen
+// to find no room, where others map meanwhile, when nothing is mapped there any more: then it is tried again.
 bool put(void* from, const Span& slice) {
   constexpr unsigned kTries = 100'000;
   constexpr long kPauseUs = 100;

@@ -113,7 +113,8 @@ class Taken:
             for part in self.parts:
                 part.gone = has_ended(part.process.host_pid, 0)
         if self.parts and all(part.gone for part in self.parts):
-            raise WrongState(f"{self.job.record.name} has ended meanwhile", hint="`torpor ps` says how")
+            name = self.job.record.name
+            raise WrongState(f"no process of {name} is left that used the GPU", hint="`torpor ps` says how it ended")
 
     def close(self) -> None:
         """Close the keeper's descriptors and connections."""
