@@ -81,8 +81,7 @@ def _over_time(name: str, model: Gpt, settings: Settings) -> Iterator[Measuremen
             copies[side].batch("step", count)
         begun = time.monotonic()
         for point in range(points):
-            order = turns.SIDES if point % 2 else turns.SIDES[::-1]
-            for side in order:
+            for side in turns.order(turns.SIDES, point):
                 times[side].append(copies[side].batch("step", count) / 1e6)
             now = {side: found[-1] for side, found in times.items()}
             yield Measurement(

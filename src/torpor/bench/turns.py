@@ -195,6 +195,14 @@ def apart(available: Iterable[int], count: int, topology: Path = Path("/sys/devi
     return (alone[first:] + beside)[:count]
 
 
+def order(sides: Sequence[str], turn: int) -> list[str]:
+    """Who goes first, next, and last in a turn: in as many turns as there are sides each has every place once, and the
+    same turns backwards follow."""
+    round_trip, first = divmod(turn, len(sides))
+    turned = [*sides[first:], *sides[:first]]
+    return turned[::-1] if round_trip % 2 else turned
+
+
 def calibrated(copy: Copy, kind: Kind, seconds: float) -> int:
     """How often `kind` fits into a batch of `seconds`."""
     count = 1
@@ -270,10 +278,11 @@ def _group(
                     raise next(iter(failed.values())) from None
                 copies.renew()
         found: Found = {name: {side: [] for side in commands} for name in counts}
-        for turn in range(-1, settings.rounds):  # one turn of warm-up
-            order = list(commands) if turn % 2 else list(commands)[::-1]
-            for kind in kinds:
-                for side in order if kind.name in counts else ():
+        # One kind after the other: a GPU's clocks follow what it did a moment before, so that the first side to turn to
+        # another kind of work is some percent faster or slower than those after it.
+        for kind in kinds:
+            for turn in range(-1, settings.rounds) if kind.name in counts else ():  # one turn of warm-up
+                for side in order(list(commands), turn):
                     time_of_one = copies.of[side].batch(kind.ask, counts[kind.name])
                     if turn >= 0:
                         found[kind.name][side].append(time_of_one)
