@@ -14,8 +14,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 from torpor import api, paths, records
@@ -129,38 +130,52 @@ def _forget_dead(homes: Path, memory: Path, backend: Backend) -> None:
 
 def _end_everything(backend: Backend) -> None:
     """End every job of the present home, and its keeper; nothing that goes wrong keeps the rest from being ended."""
-    from torpor.process.client import SupervisorClient
-
-    for job in api.jobs():
-        try:
-            if job.state in LIVE_STATES or records.supervisor_alive(job.record):
-                with SupervisorClient(paths.job_dir(job.name)) as supervisor:
-                    supervisor.shutdown()
-        except (TorporError, OSError):
-            continue  # it ended by itself in between
+    # A Ctrl-C may have come before it was known who had been started: such a `torpor run` would make a home again.
+    _kill(_processes(_is_run))
     end = time.monotonic() + END_SECONDS
-    while time.monotonic() < end and any(_lives(job) for job in api.jobs()):
+    while sum(_ends(job) for job in api.jobs()) and time.monotonic() < end:
         time.sleep(0.02)
     end = time.monotonic() + END_SECONDS
     # One that was just started does not listen yet, and one that is at work does not stop.
-    while (running := _keepers()) and time.monotonic() < end:
+    while (running := _processes(_is_keeper)) and time.monotonic() < end:
         with suppress(TorporError):
             api.keeper_stop(backend)
         time.sleep(0.02)
-    for pid in running:
+    _kill(running)
+
+
+def _ends(job: api.Job) -> bool:
+    """Have its supervisor end it, if it lives; whether it did."""
+    from torpor.process.client import SupervisorClient
+
+    lives = False
+    try:
+        lives = job.state in LIVE_STATES
+        if lives or records.supervisor_alive(job.record):
+            with SupervisorClient(paths.job_dir(job.name)) as supervisor:
+                supervisor.shutdown()
+    except (TorporError, OSError):
+        pass  # it is ending, or has no supervisor yet
+    return lives
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _lives(job: api.Job) -> bool:
-    try:
-        return job.state in LIVE_STATES
-    except TorporError:
-        return False
+def _is_keeper(command: Sequence[bytes]) -> bool:
+    """Also what waits to start one again."""
+    return b"torpor.keeper" in command
 
 
-def _keepers() -> list[int]:
-    """Keepers of the present home, and what waits to start them again."""
+def _is_run(command: Sequence[bytes]) -> bool:
+    return any(Path(os.fsdecode(one)).name == "torpor" and two == b"run" for one, two in pairwise(command))
+
+
+def _processes(wanted: Callable[[Sequence[bytes]], bool]) -> list[int]:
+    """Those whose home is the present one, by their command lines."""
     home = f"TORPOR_HOME={os.environ['TORPOR_HOME']}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -170,6 +185,6 @@ def _keepers() -> list[int]:
             command, environ = ((entry / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
         except OSError:
             continue
-        if b"torpor.keeper" in command and home in environ:
+        if wanted(command) and home in environ:
             found.append(int(entry.name))
     return found
