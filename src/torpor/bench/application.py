@@ -1,9 +1,10 @@
 """Question: what do checkpoints cost that a training job writes itself, and what those that Torpor takes from outside?
 
 The same job (`programs/self_saving.py`) saves itself by `torch.save`, by `torch.distributed.checkpoint`, and by the
-latter while it trains on; and Torpor saves it, to the disk and to memory. All but the last wait until the same disk has
-the bytes. Then the job is killed and started again from what was saved. It must have the losses that it would have had.
-What only a first checkpoint needs is done before: process groups are made, and Torpor's keeper has its pinned memory.
+latter while it trains on; and Torpor saves it, to the disk, to memory and from there to the disk while it trains on,
+and to memory alone. All but the last wait until the same disk has the bytes. Then the job is killed and started again
+from what was saved. It must have the losses that it would have had. What only a first checkpoint needs is done before:
+process groups are made, and Torpor's keeper has its pinned memory.
 
 - time frozen: by how much the steps around the checkpoint took longer than as many others;
 - complete after: seconds until the checkpoint can be used;
@@ -38,7 +39,8 @@ METHODS = {
     "torch.distributed, asynchronous": "dcp-async",
 }
 TOY_METHODS = {"own file": "file"}
-TIERS = {"torpor disk": "disk", "torpor dram": "dram"}
+WAYS = {"torpor disk": ("disk", False), "torpor dram, then disk": ("dram", True), "torpor dram": ("dram", False)}
+"""Torpor's: the tier, and whether the image is written to the disk afterwards."""
 WARM, USUAL_STEPS, AFTER = 3, 20, 4
 """Steps that do not count, steps that tell how long one takes, and steps to see after the checkpoint."""
 BETWEEN_FAILURES = 8.0
@@ -78,7 +80,7 @@ def run(settings: Settings) -> Iterator[Measurement]:
             continue
         models.touch(model.training_bytes + (8 << 30), settings)
         api.keeper_warm(settings.backend, 64 << 20 if settings.software_gpu else model.training_bytes)
-        found: dict[str, Saved] = {side: Saved() for side in (*methods, *TIERS)}
+        found: dict[str, Saved] = {side: Saved() for side in (*methods, *WAYS)}
         losses: dict[int, str] = {}
         for turn in range(settings.repeats):
             for side in found:
@@ -86,7 +88,7 @@ def run(settings: Settings) -> Iterator[Measurement]:
                 if side in methods:
                     _by_itself(methods[side], model, settings, found[side], losses)
                 else:
-                    _by_torpor(TIERS[side], model, settings, found[side], losses)
+                    _by_torpor(side, model, settings, found[side], losses)
                 yield from _rows(name, {side: saved for side, saved in found.items() if saved.again})
 
 
@@ -135,28 +137,33 @@ def _by_itself(method: str, model: Gpt, settings: Settings, found: Saved, losses
         rmtree(folder, ignore_errors=True)
 
 
-def _by_torpor(tier: str, model: Gpt, settings: Settings, found: Saved, losses: dict[int, str]) -> None:
+def _by_torpor(side: str, model: Gpt, settings: Settings, found: Saved, losses: dict[int, str]) -> None:
     """The same job, saved from outside while it goes on, killed and woken."""
+    tier, written = WAYS[side]
+    place = {"to": settings.scratch / "image"} if written else {}
     with Lives("step", settings) as lives:
         job = lives.run(models.command("self_saving.py", model, settings))
         job.wait(WARM + USUAL_STEPS)
         begun = time.time_ns()
-        image = lives.checkpoint(job.job, tier, leave_running=True)
+        image = lives.checkpoint(job.job, tier, leave_running=True, **place)
+        whole = time.time_ns()
+        if written:
+            image = lives.written(image)
         ended = time.time_ns()
         job.wait(AFTER, ended)
         lives.kill(job.job)
         job.read()
         steps = _steps(job.rows)
-        found.frozen.append(frozen(steps, begun, ended))
+        found.frozen.append(frozen(steps, begun, whole))
         found.complete.append((ended - begun) / 1e9)
         summary = image.summary()
         found.size.append(summary["gpu_bytes"] + summary["cpu_bytes"])
-        _agree(losses, steps, f"torpor {tier}")
+        _agree(losses, steps, side)
         woken, seconds = lives.restored(image)
         found.again.append(seconds)
         lives.kill(woken.job)
         woken.read()
-        _agree(losses, _steps(woken.rows), f"torpor {tier}, woken")
+        _agree(losses, _steps(woken.rows), f"{side}, woken")
 
 
 def _steps(rows: Sequence[Sequence[str]]) -> list[Step]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -85,6 +86,12 @@ class Lives:
         image = job.checkpoint(tier=tier, deadline=DEADLINE, **options)
         self._images.append(image)
         return image
+
+    def written(self, image: api.Image) -> api.Image:
+        """The image where it is durable, once it is: it has left memory then."""
+        durable = api.Image(Path(image.flush().place))
+        self._images[self._images.index(image)] = durable
+        return durable
 
     def restored(self, image: api.Image) -> tuple[Followed, float]:
         """The woken job, and the seconds until it had done a whole step. Its rows begin with those of the image."""

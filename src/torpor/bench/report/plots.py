@@ -20,6 +20,7 @@ SHADES = {
     TORPOR: "#0072b2",
     f"{TORPOR} hbm": "#003f66",
     f"{TORPOR} dram": "#0072b2",
+    f"{TORPOR} dram, then disk": "#3395cc",
     f"{TORPOR} disk": "#62b5e5",
     DRIVER: "#d55e00",
     f"{DRIVER} disk": "#f0a060",
