@@ -5,6 +5,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "activity.h"
 #include "exec/launch.h"
 #include "failure.h"
 #include "module.h"
@@ -191,9 +192,10 @@ std::function<void(Stream&)> resolved(const KernelOp& op) {
   Context& context = op.function->context;
   auto memory = std::make_shared<ReachableMemory>(context);
   auto stack = static_cast<uint32_t>(context.limits[CU_LIMIT_STACK_SIZE]);
-  return [op, code = op.function->code, memory, printer = context.prints, stack](Stream& stream) {
+  auto run = [op, code = op.function->code, memory, printer = context.prints, stack](Stream& stream) {
     if (!stream.health->broken()) run_in(stream, op, code, *memory, printer, stack);
   };
+  return told({ActivityKind::kernel, op.function->kernel.name}, std::move(run));
 }
 
 }  // namespace sim

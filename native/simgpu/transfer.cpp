@@ -5,6 +5,7 @@
 #include <memory>
 #include <sys/mman.h>
 
+#include "activity.h"
 #include "capture.h"
 #include "copy_description.h"
 #include "print_buffer.h"
@@ -133,12 +134,24 @@ struct Route {
   }
 };
 
+// `staged` is what the source has become, if that was taken along.
+std::function<void(Stream&)> copying(Route route, std::shared_ptr<std::vector<uint8_t>> staged = nullptr) {
+  const Device *from = route.source->device, *to = route.target->device;
+  Activity what{ActivityKind::copy};
+  what.bytes = route.extent.bytes();
+  if (from != nullptr) what.from = Place::device;
+  if (to != nullptr) what.to = from == nullptr || from == to ? Place::device : Place::other_device;
+  return told(std::move(what), [route = std::move(route), staged = std::move(staged)](Stream& stream) { route(stream); });
+}
+
 std::function<void(Stream&)> filling(const Region& to, const Extent& extent, Fill with, const Device& user) {
   require(to.address % with.element == 0 && to.pitch % with.element == 0);
   auto target = std::make_shared<End>(resolve(to, extent, user));
-  return [to, extent, with, target](Stream& stream) {
+  Activity what{ActivityKind::fill};
+  what.bytes = extent.bytes();
+  return told(std::move(what), [to, extent, with, target](Stream& stream) {
     if (!stream.health->broken()) set_bytes(to, extent, with);
-  };
+  });
 }
 
 // Takes along what has to be read before the call returns.
@@ -158,7 +171,7 @@ void report(const Context& current, const Stream& stream) {
 
 std::function<void(Stream&)> resolved(const Transfer& transfer, const Device& user) {
   if (transfer.extent.bytes() == 0) return [](Stream&) {};
-  return Route(transfer, user);
+  return copying(Route(transfer, user));
 }
 
 std::function<void(Stream&)> resolved(const CUDA_MEMSET_NODE_PARAMS& what, const Device& user) {
@@ -190,7 +203,7 @@ void copy(const Region& to, const Region& from, const Extent& extent, CUstream h
       stage(route, staged);
       wait = false;
     }
-    auto run = [route = std::move(route), staged](Stream& stream) { route(stream); };
+    auto run = copying(std::move(route), std::move(staged));
     if (!wait) {
       on.stream->submit({std::move(run), on.owner().implied_order(*on.stream)});
       return;

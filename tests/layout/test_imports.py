@@ -36,7 +36,7 @@ SUPERVISOR = (
 PROGRAMS = PACKAGE / "bench" / "programs"
 """What `torpor bench` runs as jobs: programs on their own, which know nothing of Torpor."""
 
-NATIVE_PARTS = ("interposer", "simgpu")
+NATIVE_PARTS = ("cupti", "interposer", "simgpu")
 
 
 def imports(file: Path) -> Iterator[str]:

@@ -1,4 +1,7 @@
 // cuInit and what works before it.
+#include <cstring>
+
+#include "activity.h"
 #include "config.h"
 #include "entry.h"
 #include "error_texts.h"
@@ -21,6 +24,7 @@ extern "C" __attribute__((visibility("default"))) int torporSimBusy(int ordinal,
 SIM_API(cuInit, free, (unsigned int flags), (flags)) {
   require(flags == 0);
   initialise();
+  load_injection();
 }
 
 SIM_API(cuDriverGetVersion, free, (int* version), (version)) {
@@ -42,10 +46,14 @@ SIM_API(cuGetErrorString, free, (CUresult error, const char** out), (error, out)
   require(text != nullptr);
 }
 
-// There are no private tables here; a library that wants one is told that this driver has none.
+// There is one private table here, for a library of our own; one that wants another is told that this driver has none.
 SIM_API(cuGetExportTable, free, (const void** table, const CUuuid* id), (table, id)) {
   require(table != nullptr && id != nullptr);
   *table = nullptr;
+  if (std::memcmp(id, &activity_table_id, sizeof *id) == 0) {
+    *table = &activity_table();
+    return;
+  }
   fail(CUDA_ERROR_INVALID_VALUE);
 }
 
