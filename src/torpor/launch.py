@@ -12,6 +12,9 @@ from torpor.errors import DriverMissing, MissingPart, UsageError
 from torpor.process.terminal import Terminal
 from torpor.records import Backend, JobRecord, JobState, readable
 
+_INJECTION = "CUDA_INJECTION64_PATH"
+"""Names the library that the driver loads in cuInit."""
+
 _GPU = re.compile(r"\d+|(GPU|MIG)-[0-9A-Fa-f-]+")
 
 
@@ -46,12 +49,20 @@ def choose_gpus(gpu: str | Sequence[int | str] | None) -> tuple[Backend, list[st
     return "gpu", wanted
 
 
-def copy_native(name: str, backend: Backend) -> None:
-    """Copy the interposer (and the software GPU) into the job's folder. MissingPart when they are not built."""
-    for source, target in (
-        (paths.interposer(), paths.job_native(name) / "libcuda.so.1"),
-        *([(paths.software_gpu(), paths.job_native(name) / "sim" / "libcuda.so.1")] if backend == "sim" else []),
-    ):
+def copy_native(name: str, backend: Backend, *, kernels: bool = False) -> None:
+    """Copy the interposer (and the software GPU; with `kernels` what times them) into the job's folder.
+
+    MissingPart when they are not built.
+    """
+    native = paths.job_native(name)
+    wanted = [(paths.interposer(), native / "libcuda.so.1")]
+    if backend == "sim":
+        wanted.append((paths.software_gpu(), native / "sim" / "libcuda.so.1"))
+    if kernels:
+        wanted.append((paths.kernel_times(), native / "kernel_times.so"))
+    if kernels and backend == "sim":
+        wanted.append((paths.software_cupti(), native / "sim" / "libcupti.so"))
+    for source, target in wanted:
         if source is None or not source.is_file():
             raise MissingPart(
                 "Torpor's native libraries are not built", hint="install the package with `pip install .`"
@@ -73,11 +84,29 @@ def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
         env["TORPOR_REAL_LIBCUDA"] = str(folder / "native" / "sim" / "libcuda.so.1")
     elif record.gpus:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
+    if records.times_kernels(record):
+        env[_INJECTION] = str(folder / "native" / "kernel_times.so")
+        if record.backend == "sim":
+            env.setdefault("TORPOR_CUPTI", str(folder / "native" / "sim" / "libcupti.so"))
     if not record.arena:
         env["TORPOR_ARENA"] = "off"
     elif record.namespaces:
         env.setdefault("TORPOR_PINNED", str(paths.PINNED_IN_JOB))
     return env
+
+
+def _surroundings(env: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment and, on top, what the job is given. UsageError when two tools want to be in the job."""
+    base = dict(os.environ)
+    if base.pop(records.KERNELS, None):
+        base.pop(_INJECTION, None)  # the caller is such a job itself
+    base.update(env)
+    if base.get(records.KERNELS) and base.get(_INJECTION):
+        raise UsageError(
+            f"{_INJECTION} is set, and the driver loads one tool at a time",
+            hint="unset it, or profile without --kernels",
+        )
+    return base
 
 
 def _words(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -110,6 +139,7 @@ def start(
     for key, value in env.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise UsageError(f"no variable can be {key!r}={value!r}", hint="names and values are strings")
+    surroundings = _surroundings(env)
     backend, gpus = choose_gpus(gpu)
     record = JobRecord(
         name=records.claim(name, argv),
@@ -125,7 +155,7 @@ def start(
     folder = paths.job_dir(record.name)
     try:
         records.save(record)
-        copy_native(record.name, backend)
+        copy_native(record.name, backend, kernels=records.times_kernels(record))
         paths.job_log(record.name).touch(mode=0o600)
         paths.let_in(record.name)
         # The first checkpoint shall find a keeper that has the driver initialised; the job does not wait for it.
@@ -135,7 +165,7 @@ def start(
                 mode="run",
                 job_dir=str(folder),
                 argv=argv,
-                env=job_env(record, {**os.environ, **env}),
+                env=job_env(record, surroundings),
                 cwd=cwd,
                 namespaces=record.namespaces,
                 stdin="null" if detach else "pipe",

@@ -200,6 +200,18 @@ def software_gpu() -> Path | None:
     return native / "sim" / "libcuda.so.1" if native else None
 
 
+def kernel_times() -> Path | None:
+    """The built library that the driver loads into a job whose kernels are timed, or None."""
+    native = native_dir()
+    return native / "kernel_times.so" if native else None
+
+
+def software_cupti() -> Path | None:
+    """The software GPU's CUPTI, or None."""
+    native = native_dir()
+    return native / "sim" / "libcupti.so" if native else None
+
+
 def criu_limits() -> Path | None:
     """The built library that lets CRIU read the limits of other users' processes, or None."""
     native = native_dir()

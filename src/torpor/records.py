@@ -32,6 +32,9 @@ FOR_TESTS_VM = ("check", "always", "always-full")
 DEFAULT_VM: Vm = "answers"
 """The highest level that the figures of docs/results/h200.md support."""
 
+KERNELS = "TORPOR_KERNELS"
+"""Given to a job whose kernels are timed one by one (docs/design/profile.md): CUPTI is then at work inside."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
@@ -112,6 +115,11 @@ class ExitRecord(msgspec.Struct, kw_only=True):
     signal: int | None = None
     ended: float = 0.0
     checkpointed: bool = False
+
+
+def times_kernels(record: JobRecord) -> bool:
+    """Whether the job was started such that CUPTI times its kernels."""
+    return bool(record.env.get(KERNELS))
 
 
 def check_name(name: str) -> str:

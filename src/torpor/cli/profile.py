@@ -39,6 +39,8 @@ class _WithCommand(click.Command):
 @click.argument("job", required=False, metavar="")
 @click.option("--seconds", type=Number(min=0, min_open=True), metavar="S", help="How long to look at JOB.")
 @click.option("--times", is_flag=True, help="Also time the calls that do something; costs more than counting.")
+@click.option("--kernels", is_flag=True,
+              help="Also time each kernel, copy and fill of a command, by CUPTI. The job cannot be checkpointed then.")
 @click.option("--interval", type=Number(min=0.02), default=0.25, show_default=True, metavar="S",
               help="Between two looks: the grain of the timeline.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -55,6 +57,7 @@ def command(
     job: str | None,
     seconds: float | None,
     times: bool,
+    kernels: bool,
     interval: float,
     out: Path | None,
     plot: Path | None,
@@ -77,6 +80,11 @@ def command(
         raise UsageError("there is no program behind --", hint=_HINT)
     if argv is None and (name is not None or gpu is not None or vm is not None):
         raise UsageError("--name, --gpu and --vm are for a command", hint=_HINT)
+    if argv is None and kernels:
+        raise UsageError(
+            "--kernels is for a command: CUPTI has to be there when the driver starts",
+            hint="`torpor profile --kernels -- CMD…`",
+        )
     if argv is not None and seconds is not None:
         raise UsageError("--seconds is for a running job", hint=_HINT)
     if plot is not None:
@@ -85,7 +93,8 @@ def command(
             raise UsageError(f"{plot.parent} is no folder", hint="make it first")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)  # before a long run, not after it
-    sampler = Sampler(level=Level.TIMES if times else Level.COUNTS, interval=interval, own=argv is not None)
+    level = Level.TIMES if times else Level.COUNTS
+    sampler = Sampler(level=level, interval=interval, own=argv is not None, kernels=kernels)
     if argv is None:
         assert job is not None
         return _while_it_runs(api.job(job), sampler, seconds, out, plot)

@@ -44,7 +44,7 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
     with ExitStack() as stack:
         stack.callback(host.writeback.wake)  # last of all, and after a failure too: there may be an image
         stack.enter_context(host.flow("checkpoint", params.job, *places))
-        _record, state = jobs.load(host, params.job)
+        _record, state = jobs.load_to_save(host, params.job)
         deposit = None
         if params.store is not None:
             report.store_only(True)

@@ -17,7 +17,7 @@ from torpor.keeper.host import Host
 from torpor.keeper.rollback import each
 from torpor.process import held, inherited, inside, tree
 from torpor.process.client import Info, SupervisorClient
-from torpor.records import JobRecord, JobState
+from torpor.records import LIVE_STATES, JobRecord, JobState
 
 END_SECONDS = 30.0
 CRIU_SECONDS = 600.0
@@ -140,9 +140,20 @@ def load(host: Host, name: str) -> tuple[JobRecord, JobState]:
     return record, records.state(record)
 
 
+def load_to_save(host: Host, name: str) -> tuple[JobRecord, JobState]:
+    """As `load`, for what puts the driver's checkpoint to use: WrongState for a job that has CUPTI in it."""
+    record, state = load(host, name)
+    if state in LIVE_STATES and records.times_kernels(record):
+        raise WrongState(
+            f"{name} has its kernels timed: with CUPTI at work inside, nobody knows whether it can be saved",
+            hint="let it end, and run it without `torpor profile --kernels` to checkpoint or suspend it",
+        )
+    return record, state
+
+
 def open_running(host: Host, name: str) -> OpenJob:
     """A job that runs, every CUDA process greeted and in the state `running`; WrongState, Refused, NoRights."""
-    record, state = load(host, name)
+    record, state = load_to_save(host, name)
     if state is JobState.SUSPENDED:
         raise WrongState(f"{name} is suspended", hint=f"resume it first: `torpor resume {name}`")
     if state is JobState.CHECKPOINTING:

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from torpor.keeper.control import Counted
 from torpor.profiling import calls
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torpor.profiling.kernels import Work
+
 MOST_POINTS = 2000
 
 
@@ -65,6 +69,8 @@ class Recording:
     points: list[Point] = field(default_factory=list)
     busy: dict[str, float] = field(default_factory=dict)
     source: str = ""
+    work: list[Work] | None = None
+    """Where kernels were timed: what ran, by the seconds it took."""
     notes: list[str] = field(default_factory=list)
     grain: float = 0.0
     """Seconds between two points of the course, at least."""

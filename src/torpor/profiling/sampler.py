@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import secrets
-import stat
 import threading
 import time
 from contextlib import suppress
@@ -13,12 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from torpor import paths
+from torpor import paths, records
 from torpor.driver.utilisation import Utilisation
-from torpor.errors import KeeperUnavailable, TorporError, WrongState
+from torpor.errors import KeeperUnavailable, TorporError, UsageError, WrongState
 from torpor.job_handle import Job
 from torpor.keeper.client import KeeperClient, ensure_started
 from torpor.keeper.control import Counted, Level
+from torpor.profiling import kernels as timing
+from torpor.profiling.plain_file import read_plain
 from torpor.profiling.recording import Recording
 from torpor.records import LIVE_STATES, JobState
 
@@ -40,13 +39,23 @@ LONG_PATIENCE_SECONDS = 30.0
 class Sampler:
     """Counts a job's calls from `begin` to `end`, in a thread of its own.
 
-    With `own`, the job is one that was started with `environment()`: it counts from its first call on.
+    With `own`, the job is one that was started with `environment()`: it counts from its first call on. So it is with
+    `kernels`, which has CUPTI time each kernel, copy and fill; such a job cannot be checkpointed or suspended.
     """
 
-    def __init__(self, *, level: Level = Level.COUNTS, interval: float = INTERVAL_SECONDS, own: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        level: Level = Level.COUNTS,
+        interval: float = INTERVAL_SECONDS,
+        own: bool = False,
+        kernels: bool = False,
+    ) -> None:
         self._level = level
         self._interval = interval
-        self._own = own
+        self._own = own or kernels
+        self._kernels = kernels
+        self._times: timing.KernelTimes | None = None
         self._owner = secrets.randbits(63) | 1
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -58,11 +67,20 @@ class Sampler:
 
     def environment(self) -> dict[str, str]:
         """What a job is to be started with so that it counts from the beginning."""
-        return {"TORPOR_PROFILE": f"{self._level.name.lower()}:{self._owner}"}
+        return {
+            "TORPOR_PROFILE": f"{self._level.name.lower()}:{self._owner}",
+            **({records.KERNELS: "on"} if self._kernels else {}),
+        }
 
     def begin(self, job: Job) -> None:
-        """Start counting and looking. Raises WrongState, KeeperUnavailable where a running job cannot be counted."""
+        """Start counting and looking. Raises WrongState, KeeperUnavailable where a running job cannot be counted,
+        UsageError for timing kernels of a job that was not started for that."""
+        if self._kernels and not records.times_kernels(job.record):
+            raise UsageError(
+                f"{job.name} was started without timing its kernels", hint="start it with the sampler's environment()"
+            )
         self._job = job
+        self._times = timing.KernelTimes(paths.job_profile(job.name)) if self._kernels else None
         self.recording = Recording(job.name, self._level.name.lower())
         self._begun = time.monotonic()
         self.recording.mark(0.0)
@@ -108,6 +126,11 @@ class Sampler:
             for process in live:
                 process.whole = False
         self.recording.mark(self.recording.seconds, last=True)
+        if self._times is not None:
+            over = self._job.state not in LIVE_STATES
+            self._times.settle(self.recording, self._begun, over=over)
+            if over:
+                self._times.remove()
         return self.recording
 
     def _run(self) -> None:
@@ -156,6 +179,8 @@ class Sampler:
             self._looked = self._looked or bool(counted)
             self.recording.see(counted, first)
             self._see_gpus(counted)
+            if self._times is not None:
+                self._times.look()
             self.recording.mark(time.monotonic() - self._begun)
 
     def _see_gpus(self, counted: list[Counted]) -> None:
@@ -172,21 +197,14 @@ class Sampler:
 
     def _words(self) -> list[Path]:
         folder = paths.job_profile(self._job.name)
-        return sorted(folder.glob("*.json")) if folder.is_dir() else []
+        found = sorted(folder.glob("*.json")) if folder.is_dir() else []
+        return [path for path in found if not path.name.endswith(timing.SUFFIX)]
 
     def _hear(self, path: Path) -> None:
         try:
-            word = msgspec.json.decode(_read_plain(path), type=Counted)
+            word = msgspec.json.decode(read_plain(path, _LONGEST_WORD), type=Counted)
             path.unlink()
         except (OSError, msgspec.DecodeError) as error:
             self.recording.notes.append(f"{path.name} cannot be read: {error}")
             return
         self.recording.hear(word)
-
-
-def _read_plain(path: Path) -> bytes:
-    """A file of a folder in which any process of the job may put things: a plain one, and not beyond all measure."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "no file")
-        return file.read(_LONGEST_WORD)

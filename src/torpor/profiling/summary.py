@@ -33,6 +33,7 @@ class Profile(msgspec.Struct, kw_only=True):
     launches: dict[str, Any]
     bytes: dict[str, int]
     gpu: dict[str, Any] | None
+    kernels: list[dict[str, Any]] | None
     driver_time: dict[str, float] | None
     vm: dict[str, int]
     cost: dict[str, Any]
@@ -74,6 +75,7 @@ def summarise(recording: Recording, job: Job) -> Profile:
         },
         bytes=dict(recording.total("bytes")),
         gpu=_gpu(recording),
+        kernels=_kernels(recording),
         driver_time=_driver_time(times) if recording.level == "times" else None,
         vm=dict(vm),
         cost={
@@ -145,6 +147,26 @@ def _gpu(recording: Recording) -> dict[str, Any] | None:
         "share": share,
         "devices": [{"uuid": uuid, "seconds": seconds} for uuid, seconds in sorted(spent.items())],
     }
+
+
+def _kernels(recording: Recording) -> list[dict[str, Any]] | None:
+    """Rows by seconds; shares of the sum of all rows, which is more than the GPU's time where work overlaps."""
+    if recording.work is None:
+        return None
+    total = sum(work.seconds for work in recording.work)
+    return [
+        {
+            "name": work.name,
+            "kind": work.kind,
+            "calls": work.calls,
+            "seconds": work.seconds,
+            "share": work.seconds / total if total > 0 else 0.0,
+            "mean": work.seconds / work.calls if work.calls else 0.0,
+            "longest": work.longest,
+            "bytes": work.bytes,
+        }
+        for work in recording.work
+    ]
 
 
 def _driver_time(times: Counter[str]) -> dict[str, float]:

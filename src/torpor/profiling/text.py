@@ -8,6 +8,8 @@ from typing import Any
 from torpor.profiling.summary import Profile
 
 ROWS = 20
+NAME = 60
+"""Characters of a kernel's name, which may be a page long."""
 
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 
@@ -19,6 +21,7 @@ def report(profile: Profile, table: Table, size: Callable[[float], str]) -> str:
         parts += [
             table(("family", "calls", "per second", "per gpu second"), _rows(profile.calls["by_family"], "family")),
             _names(profile, table),
+            _kernels(profile, table),
             _moved(profile, size),
             _cost(profile, table),
         ]
@@ -65,8 +68,31 @@ def _names(profile: Profile, table: Table) -> str:
             (*row, "-" if one["seconds"] is None else f"{one['seconds']:.4f}")
             for row, one in zip(rows, entries, strict=False)
         ]
+    return table(columns, rows) + _rest(entries)
+
+
+def _kernels(profile: Profile, table: Table) -> str:
+    if not profile.kernels:
+        return ""
+    rows = [
+        (
+            one["name"] if len(one["name"]) <= NAME else f"{one['name'][: NAME - 1]}…",
+            str(one["calls"]),
+            f"{one['seconds']:.4f}",
+            f"{one['share']:.1%}",
+            f"{one['mean'] * 1e6:.1f}",
+            f"{one['longest'] * 1e6:.1f}",
+        )
+        for one in profile.kernels[:ROWS]
+    ]
+    return table(("kernel, copy or fill", "times", "seconds", "share", "mean / us", "longest / us"), rows) + _rest(
+        profile.kernels
+    )
+
+
+def _rest(entries: list[dict[str, Any]]) -> str:
     more = len(entries) - ROWS
-    return table(columns, rows) + (f"\n… and {more} more (--json has all)" if more > 0 else "")
+    return f"\n… and {more} more (--json has all)" if more > 0 else ""
 
 
 def _moved(profile: Profile, size: Callable[[float], str]) -> str:

@@ -1,0 +1,168 @@
+"""Timing kernels: the union of intervals, and what is made of processes' files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.native.compiled import compiled
+from tests.unit.on_sim import run_on_sim
+from tests.unit.test_profile_recording import counted
+from torpor import paths
+from torpor.keeper.control import DeviceId
+from torpor.profiling import Recording
+from torpor.profiling.kernels import SOURCE, KernelTimes, Told, at
+
+
+def test_the_union_of_intervals() -> None:
+    program = compiled("tests/native/cupti/coverage_test.cpp", REPOSITORY / "native/cupti/coverage.cpp")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+WORK = """
+    from cuda.bindings import driver
+
+    def check(result):
+        assert result[0] == driver.CUresult.CUDA_SUCCESS, result
+        return result[1] if len(result) > 1 else None
+
+    check(driver.cuInit(0))
+    memory = []
+    for number in range(2):
+        check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(number))))
+        memory.append(check(driver.cuMemAlloc(1 << 20)))
+    check(driver.cuCtxEnablePeerAccess(check(driver.cuDevicePrimaryCtxRetain(0)), 0))
+    check(driver.cuMemcpyDtoD(memory[1], memory[0], 1000))
+    stream = check(driver.cuStreamCreate(1))
+    check(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
+    for _ in range(3):
+        check(driver.cuMemsetD8Async(memory[1], 1, 50, stream))
+    graph = check(driver.cuGraphInstantiate(check(driver.cuStreamEndCapture(stream)), 0))
+    for _ in range(2):
+        check(driver.cuGraphLaunch(graph, stream))
+    check(driver.cuCtxSynchronize())
+"""
+
+
+def test_graphs_and_several_devices_without_the_interposer(tmp_path: Path) -> None:
+    (tmp_path / "profile").mkdir()
+    variables = {
+        "TORPOR_SIM_DEVICES": "2",
+        "TORPOR_JOB_DIR": str(tmp_path),
+        "CUDA_INJECTION64_PATH": str(paths.kernel_times()),
+        "TORPOR_CUPTI": str(paths.software_cupti()),
+    }
+    assert run_on_sim(WORK, **variables) == ""
+    [file] = (tmp_path / "profile").iterdir()
+    told = msgspec.json.decode(file.read_bytes(), type=Told)
+    assert {(one.name, one.kind, one.calls, one.bytes) for one in told.work} == {
+        ("device to device (peer)", "copy", 1, 1000),
+        ("fill", "fill", 6, 300),  # three of each launch
+    }
+    assert [device.ordinal for device in told.devices] == [1]
+    assert told.devices[0].busy_ns == sum(one.ns for one in told.work)
+    assert (told.failures, told.dropped, told.untimed, told.ended) == ([], 0, 0, True)
+    # A library that cannot be loaded is none of the program's affair.
+    assert run_on_sim(WORK, **variables | {"CUDA_INJECTION64_PATH": "/nowhere/tool.so"}) == ""
+
+
+def row(name: str, calls: int, ns: int, kind: str = "kernel") -> dict[str, Any]:
+    return {"name": name, "kind": kind, "calls": calls, "ns": ns, "longest_ns": ns // calls, "bytes": 0}
+
+
+def write(folder: Path, pid: int, **more: Any) -> None:
+    facts = {
+        "pid": pid,
+        "clock_ns": 10**9,
+        "ended": True,
+        "library": "libcupti.so.13",
+        "failures": [],
+        "dropped": 0,
+        "untimed": 0,
+        "devices": [{"ordinal": 0, "busy_ns": 10**9}],
+        "work": [row("a", 10, 10**9)],
+    }
+    (folder / f"{pid}-1.kernels.json").write_text(json.dumps(facts | more))
+
+
+def recorded(*pids: int, launches: int = 10) -> Recording:
+    recording = Recording("job", "counts", source="a counter", busy={"GPU-a": 7.0})
+    devices = [DeviceId(0, "GPU-a"), DeviceId(1, "GPU-b")]
+    recording.see([counted(pid, 1, launches, devices=devices) for pid in pids], first=False)
+    for moment in (0.0, 0.5, 1.0, 2.0):
+        recording.mark(moment)
+    return recording
+
+
+def test_processes_are_added_up_and_take_the_counters_place(tmp_path: Path) -> None:
+    times = KernelTimes(tmp_path)
+    write(tmp_path, 300, clock_ns=5 * 10**9, devices=[], work=[])
+    times.look()
+    write(tmp_path, 300, clock_ns=6 * 10**9)
+    times.look()
+    second = [{"ordinal": 0, "busy_ns": 10**8}, {"ordinal": 1, "busy_ns": 10**8}]
+    work = [row("a", 1, 10**8), row("b", 9, 10**7), row("c", 1, 2)]
+    write(tmp_path, 301, clock_ns=6 * 10**9, devices=second, work=work)
+    recording = recorded(300, 301)
+    times.settle(recording, 5.0, over=True)
+    assert recording.source == SOURCE
+    assert recording.busy == pytest.approx({"GPU-a": 1.1, "GPU-b": 0.1})
+    assert recording.work is not None
+    assert [(one.name, one.calls) for one in recording.work] == [("a", 11), ("b", 9), ("c", 1)]
+    assert recording.work[0].longest == 0.1
+    assert [point.busy for point in recording.points] == pytest.approx([0.0, 0.5, 1.2, 1.2])
+    assert recording.notes == []
+    times.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"dropped": 5}, "dropped 5 records"),
+        ({"untimed": 2}, "2 kernels or copies ended without a time"),
+        ({"ended": False}, "without its last figures"),
+        ({"failures": ["cuptiActivityEnable: CUPTI_ERROR_X"]}, "cuptiActivityEnable: CUPTI_ERROR_X"),
+        ({"work": [row("a", 5, 10**9)]}, "10 kernels were launched and 5 timed"),
+    ],
+)
+def test_what_is_missing_is_told(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
+    write(tmp_path, 300, **facts)
+    recording = recorded(300)
+    KernelTimes(tmp_path).settle(recording, 0.0, over=True)
+    assert recording.source == SOURCE
+    [note] = recording.notes
+    assert said in note
+
+
+def test_without_figures_the_counter_stays(tmp_path: Path) -> None:
+    write(tmp_path, 300, library="", failures=["libcupti.so.13 is not found"], devices=[], work=[])
+    recording = recorded(300, 301)
+    KernelTimes(tmp_path).settle(recording, 0.0, over=True)
+    assert (recording.source, recording.busy, recording.work) == ("a counter", {"GPU-a": 7.0}, None)
+    assert [note.split(":")[0] for note in recording.notes[:2]] == ["process 300, timing its kernels", "process 301"]
+    assert recording.notes[2] == "no kernels were timed, GPU time is a counter"
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "1-1.kernels.json").write_text("{")
+    (tmp_path / "2-1.kernels.json").symlink_to("/etc/passwd")
+    (tmp_path / "3-1.kernels.json").mkdir()
+    recording = recorded(300)
+    times = KernelTimes(tmp_path)
+    times.look()
+    times.settle(recording, 0.0, over=True)
+    assert sum("cannot be read" in note for note in recording.notes) == 3
+
+
+def test_between_two_moments() -> None:
+    course = [(1.0, 0.0), (2.0, 0.8), (4.0, 1.0)]
+    moments = [0.0, 1.0, 1.5, 2.0, 3.0, 9.0]
+    assert [at(course, moment) for moment in moments] == pytest.approx([0.0, 0.0, 0.4, 0.8, 0.9, 1.0])
