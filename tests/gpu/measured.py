@@ -1,7 +1,7 @@
 """Training and generation of a known length: `measured.py train|generate REPEATS [--trace FILE] [--count LIB FILE]`.
 
-With `--trace` the repeats, and not what leads up to them, are recorded by torch.profiler into FILE. With `--count` all
-driver calls of the whole run are counted by counted.c, built as LIB, into FILE.
+With `--trace` the last two thirds of the repeats are recorded by torch.profiler into FILE: by then clocks are those of
+a GPU under load. With `--count` all driver calls of the whole run are counted by counted.c, built as LIB, into FILE.
 """
 
 from __future__ import annotations
@@ -57,9 +57,14 @@ def main() -> None:
     for _ in range(3):
         step()
     torch.cuda.synchronize()
-    recorder = torch.profiler.profile() if options.trace else nullcontext()
+    first = options.repeats // 3 if options.trace else 0
+    for _ in range(first):
+        step()
+    torch.cuda.synchronize()
+    gpu_only = [torch.profiler.ProfilerActivity.CUDA]
+    recorder = torch.profiler.profile(activities=gpu_only) if options.trace else nullcontext()
     with recorder:
-        for _ in range(options.repeats):
+        for _ in range(options.repeats - first):
             step()
         torch.cuda.synchronize()
     if options.trace:
