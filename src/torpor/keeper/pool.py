@@ -83,14 +83,9 @@ class Pool:
         """
         while True:
             with self._changed:
-                while True:
-                    if self._free:
-                        segment = self._free.pop()
-                        self._lend(segment, to_keep)
-                        return segment
-                    if to_keep or self._owned() < max(self.limit, SEGMENT):
-                        break
-                    self._changed.wait()
+                free = self._wait_for_free(to_keep)
+                if free is not None:
+                    return free
                 self._making += not to_keep
                 path, begun = self._next_path(), self._number
                 alone = self._owned() == SEGMENT
@@ -105,12 +100,22 @@ class Pool:
                     # Others have the last of it, or had begun to take it. Who is left alone tries once more.
                     if not self._free and self._owned():
                         self._changed.wait()
-            else:
-                with self._changed:
-                    self._making -= not to_keep
-                    self._lend(made, to_keep)
-                    self._changed.notify()
-                return made
+                continue
+            with self._changed:
+                self._making -= not to_keep
+                self._lend(made, to_keep)
+                self._changed.notify()
+            return made
+
+    def _wait_for_free(self, to_keep: bool) -> Segment | None:
+        """With the lock: a free segment, lent; None where a new one may be made."""
+        while not self._free:
+            if to_keep or self._owned() < max(self.limit, SEGMENT):
+                return None
+            self._changed.wait()
+        segment = self._free.pop()
+        self._lend(segment, to_keep)
+        return segment
 
     def release(self, segment: Segment) -> None:
         """Give a lent segment back; beyond the limit it goes for good."""

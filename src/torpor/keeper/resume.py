@@ -73,7 +73,7 @@ def _from_hold(host: Host, record: JobRecord, report: Report) -> int:
     _running(job)
     if suspended.folder(record.name).is_dir():
         discard.empty(host.pool, suspended.folder(record.name))
-    taken.refuse_nobody(now=False)  # they may well have ended since
+    taken.refuse_nobody()  # they may well have ended since
     return taken.size
 
 
@@ -99,7 +99,7 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
         taken.give_back(report)
     _running(job)
     discard.empty(host.pool, folder)
-    taken.refuse_nobody(now=False)
+    taken.refuse_nobody()
     return copy.size
 
 

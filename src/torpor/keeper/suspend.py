@@ -54,7 +54,8 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
                 processes = copy.describe() if copy is not None else process_entries(host, taken)
                 files = sorted(copy.entries.values(), key=lambda entry: entry.path) if copy is not None else []
                 suspended.save(params.job, Layout(processes=processes, files=files, driver=driver))
-            taken.refuse_nobody(now=True)
+            taken.look_who_is_gone()
+            taken.refuse_nobody()
             report.no_return()
             job.set_state(JobState.SUSPENDED, suspended_tier=params.tier)
             undo.done()
@@ -64,7 +65,8 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
                     supervisor.drop()
                 taken.held = False
             job.set_state(JobState.SUSPENDED, unfinished=None)
-            taken.refuse_nobody(now=True)
+            taken.look_who_is_gone()
+            taken.refuse_nobody()
         return {
             "job": params.job,
             "tier": params.tier,

@@ -107,11 +107,13 @@ class Taken:
         self.given_back = True
         self.close()
 
-    def refuse_nobody(self, *, now: bool) -> None:
-        """WrongState where no process is left that could have its blocks: none now, or none at `give_back`."""
-        if now:
-            for part in self.parts:
-                part.gone = has_ended(part.process.host_pid, 0)
+    def look_who_is_gone(self) -> None:
+        """Find out which processes have ended meanwhile, as `give_back` does."""
+        for part in self.parts:
+            part.gone = has_ended(part.process.host_pid, 0)
+
+    def refuse_nobody(self) -> None:
+        """WrongState where no process was left, when it was last looked, that could have its blocks."""
         if self.parts and all(part.gone for part in self.parts):
             name = self.job.record.name
             raise WrongState(f"no process of {name} is left that used the GPU", hint="`torpor ps` says how it ended")
