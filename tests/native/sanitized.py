@@ -34,7 +34,8 @@ def kernel_sources() -> list[Path]:
 
 
 def all_sources() -> list[Path]:
-    return sorted(SIMGPU.rglob("*.cpp"))
+    """Of the driver; its CUPTI is a library of its own."""
+    return sorted(path for path in SIMGPU.rglob("*.cpp") if path.parent.name != "tools")
 
 
 def _flags(kind: str, source: Path) -> tuple[str, ...]:

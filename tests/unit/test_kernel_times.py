@@ -73,6 +73,52 @@ def test_graphs_and_several_devices_without_the_interposer(tmp_path: Path) -> No
     assert run_on_sim(WORK, **variables | {"CUDA_INJECTION64_PATH": "/nowhere/tool.so"}) == ""
 
 
+SUBSCRIBERS = "cuptiActivityEnable: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+TWO = {"\"a\\b\n\xff": 20, "void at::native::copy<float>(float*)": 30}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "work", "facts"),
+    [
+        ("none", TWO, {}),
+        ("drop", TWO, {"dropped": 7}),
+        ("untimed", {"timed": 20}, {"untimed": 2}),
+        ("refuse", {}, {"failures": [SUBSCRIBERS]}),
+        ("half", TWO, {"failures": [SUBSCRIBERS]}),
+        ("broken", {}, {"failures": ["cuptiActivityGetNextRecord: error 999"]}),
+        ("unflushed", TWO, {"failures": ["cuptiActivityFlushAll: error 999"]}),
+    ],
+)
+def test_troubles_with_cupti(tmp_path: Path, trouble: str, work: dict[str, int], facts: dict[str, Any]) -> None:
+    told = told_by_fake(tmp_path, trouble)
+    assert {one.name: one.ns for one in told.work if one.calls} == work
+    expected = {"failures": [], "dropped": 0, "untimed": 0, "ended": True, **facts}
+    assert {name: getattr(told, name) for name in expected} == expected
+    if work == TWO:
+        assert [device.busy_ns for device in told.devices] == [40]  # from 10 to 30, and from 20 to 50
+    assert told.usable == (trouble not in ("refuse", "broken"))
+
+
+def test_names_without_end(tmp_path: Path) -> None:
+    told = told_by_fake(tmp_path, "names")
+    assert len(told.work) == 8193
+    assert [one.calls for one in told.work if one.name == "(other kernels)"] == [10000 - 8192]
+
+
+def told_by_fake(folder: Path, trouble: str) -> Told:
+    (folder / "profile").mkdir()
+    found = run_on_sim(
+        "from cuda.bindings import driver; print(driver.cuInit(0)[0].value)",
+        TORPOR_JOB_DIR=str(folder),
+        CUDA_INJECTION64_PATH=str(paths.kernel_times()),
+        TORPOR_CUPTI=str(compiled("tests/native/cupti/fake_cupti.cpp", "-shared", "-fPIC")),
+        FAKE_CUPTI=trouble,
+    )
+    assert found == "0\n"
+    [file] = (folder / "profile").iterdir()
+    return msgspec.json.decode(file.read_bytes(), type=Told)
+
+
 def row(name: str, calls: int, ns: int, kind: str = "kernel") -> dict[str, Any]:
     return {"name": name, "kind": kind, "calls": calls, "ns": ns, "longest_ns": ns // calls, "bytes": 0}
 
