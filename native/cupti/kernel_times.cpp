@@ -214,7 +214,7 @@ void begin() {
 }  // namespace
 }  // namespace torpor::cupti
 
-// Called by the driver, once. It makes no difference to it what this returns, by its documentation: 1 is what examples do.
+// Called by the driver, once. What it makes of the answer is not documented; 1 is what the vendor's own examples return.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const int error = errno;
   try {

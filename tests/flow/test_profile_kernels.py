@@ -165,7 +165,8 @@ def test_it_leaves_the_program_alone(torpor: Cli) -> None:
     assert b"nothing(float*, int)" in done.stderr
     # Nor does a limit on the size of its files end it, when ours is beyond that.
     profile = profiled(torpor, "--", *command("--no-files"))
-    assert any("without its last figures" in note for note in profile["notes"])
+    notes = " | ".join(profile["notes"])
+    assert "without its last figures" in notes or "were not timed" in notes  # the first ones were in time, or not
 
 
 def test_from_python(home: Path) -> None:
