@@ -86,8 +86,8 @@ def job_env(record: JobRecord, base: Mapping[str, str]) -> dict[str, str]:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
     if records.times_kernels(record):
         env[_INJECTION] = str(folder / "native" / "kernel_times.so")
-        if record.backend == "sim":
-            env.setdefault("TORPOR_CUPTI", str(folder / "native" / "sim" / "libcupti.so"))
+        if record.backend == "sim" and not env.get("TORPOR_CUPTI"):
+            env["TORPOR_CUPTI"] = str(folder / "native" / "sim" / "libcupti.so")
     if not record.arena:
         env["TORPOR_ARENA"] = "off"
     elif record.namespaces:

@@ -14,10 +14,11 @@ from tests.conftest import REPOSITORY
 from tests.native.compiled import compiled
 from tests.unit.on_sim import run_on_sim
 from tests.unit.test_profile_recording import counted
-from torpor import paths
+from torpor import launch, paths
 from torpor.keeper.control import DeviceId
 from torpor.profiling import Recording
 from torpor.profiling.kernels import SOURCE, KernelTimes, Told, at
+from torpor.records import KERNELS, JobRecord
 
 
 def test_the_union_of_intervals() -> None:
@@ -174,7 +175,7 @@ def test_processes_are_added_up_and_take_the_counters_place(tmp_path: Path) -> N
     [
         ({"dropped": 5}, "dropped 5 records"),
         ({"untimed": 2}, "2 kernels or copies ended without a time"),
-        ({"ended": False}, "without its last figures"),
+        ({"ended": False}, "what ran later than 1.0 s after"),
         ({"failures": ["cuptiActivityEnable: CUPTI_ERROR_X"]}, "cuptiActivityEnable: CUPTI_ERROR_X"),
         ({"work": [row("a", 5, 10**9)]}, "10 kernels were launched and 5 timed"),
     ],
@@ -186,6 +187,42 @@ def test_what_is_missing_is_told(tmp_path: Path, facts: dict[str, Any], said: st
     assert recording.source == SOURCE
     [note] = recording.notes
     assert said in note
+
+
+def test_what_is_explained_is_not_explained_otherwise(tmp_path: Path) -> None:
+    """Whose last figures are missing need not have had a rival for CUPTI."""
+    write(tmp_path, 300, ended=False, work=[row("a", 5, 10**9)])
+    recording = recorded(300)
+    KernelTimes(tmp_path).settle(recording, 0.0, over=True)
+    assert [note.split(":")[0] for note in recording.notes][1:] == ["10 kernels were launched and 5 timed"]
+    assert "CUPTI" not in recording.notes[1]
+
+
+def test_each_process_has_devices_of_its_own(tmp_path: Path) -> None:
+    """As with a CUDA_VISIBLE_DEVICES for each; of one that was never seen nobody can say which it had."""
+    for pid in (300, 301, 302):
+        write(tmp_path, pid, work=[row("a", 10, 10**9)])
+    recording = recorded(302)
+    for pid, name in ((300, "GPU-a"), (301, "GPU-b")):
+        recording.see([counted(pid, 1, 10, devices=[DeviceId(0, name)])], first=False)
+    recording.processes[0].devices = []
+    KernelTimes(tmp_path).settle(recording, 0.0, over=True)
+    assert recording.busy == {"GPU-a": 1.0, "GPU-b": 1.0, "device 0": 1.0}
+
+
+def test_killed_before_the_first_record(tmp_path: Path) -> None:
+    """Then the counter knows more than CUPTI."""
+    write(tmp_path, 300, ended=False, devices=[], work=[])
+    recording = recorded(300)
+    KernelTimes(tmp_path).settle(recording, 0.0, over=True)
+    assert (recording.source, recording.work) == ("a counter", None)
+    assert "without its last figures" in recording.notes[0]
+
+
+def test_an_empty_variable_names_no_cupti() -> None:
+    record = JobRecord(name="one", command=["true"], cwd="/", backend="sim", env={KERNELS: "on"})
+    assert launch.job_env(record, {"TORPOR_CUPTI": ""})["TORPOR_CUPTI"].endswith("/native/sim/libcupti.so")
+    assert launch.job_env(record, {"TORPOR_CUPTI": "/mine.so"})["TORPOR_CUPTI"] == "/mine.so"
 
 
 def test_without_figures_the_counter_stays(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ class Told(msgspec.Struct):
 
     @property
     def usable(self) -> bool:
-        return bool(self.library) and (bool(self.work) or not self.failures)
+        # Nothing was told of one that was gone before CUPTI had given any record, which is not the same as no work.
+        return bool(self.library) and (bool(self.work) or (self.ended and not self.failures))
 
     @property
     def busy(self) -> float:
@@ -109,10 +110,10 @@ class KernelTimes:
         self.look()
         recording.notes += self._notes
         for told in self._told.values():
-            recording.notes += _notes(told, over=over)
+            recording.notes += _notes(told, begun, over=over)
         known = {told.pid for told in self._told.values()}
         recording.notes += [
-            f"process {process.pid}: its kernels were not timed, the driver did not load the library for it"
+            f"process {process.pid}: its kernels were not timed, it did not load the library or could write no file"
             for process in recording.processes
             if process.pid not in known
         ]
@@ -128,7 +129,7 @@ class KernelTimes:
             replace(point, busy=sum(at(course, begun + point.seconds) for course in self._courses.values()))
             for point in recording.points
         ]
-        recording.notes += _missing(recording)
+        recording.notes += _missing(recording, explained=any(_is_cut_short(told) for told in self._told.values()))
 
     def remove(self) -> None:
         """Remove the files, which are read."""
@@ -149,10 +150,14 @@ def at(course: list[tuple[float, float]], moment: float) -> float:
 
 def _by_device(recording: Recording, usable: list[Told]) -> dict[str, float]:
     """Seconds by UUID. Processes that share a device are added up."""
-    # All of a job's processes have the same devices.
-    names = max((process.devices for process in recording.processes), key=len, default=[])
+    own = {process.pid: process.devices for process in recording.processes if process.devices}
+    # Each may have a CUDA_VISIBLE_DEVICES of its own. One that was never seen has what others have, if they agree.
+    common = max(own.values(), key=len, default=[])
+    if any(devices != common[: len(devices)] for devices in own.values()):
+        common = []
     found: dict[str, float] = {}
     for told in usable:
+        names = own.get(told.pid, common)
         for device in told.devices:
             name = names[device.ordinal] if device.ordinal < len(names) else f"device {device.ordinal}"
             found[name] = found.get(name, 0.0) + device.busy_ns / 1e9
@@ -170,19 +175,31 @@ def _merged(usable: list[Told]) -> list[Work]:
     return sorted(found.values(), key=lambda work: (-work.seconds, work.name))
 
 
-def _notes(told: Told, *, over: bool) -> list[str]:
+def _notes(told: Told, begun: float, *, over: bool) -> list[str]:
     notes = [f"process {told.pid}, timing its kernels: {failure}" for failure in told.failures]
     if told.dropped:
         notes.append(f"process {told.pid}: CUPTI dropped {told.dropped} records, whose work is missing in GPU time")
     if told.untimed:
         notes.append(f"process {told.pid}: {told.untimed} kernels or copies ended without a time, as at a sudden end")
-    if over and told.usable and not told.ended:
-        notes.append(f"process {told.pid} ended without its last figures: what ran in its last second is not timed")
+    if over and told.library and not told.ended:
+        # Which is a second before its end, or long before where it could not write its file any more.
+        last = max(0.0, told.clock_ns / 1e9 - begun)
+        notes.append(
+            f"process {told.pid} ended without its last figures: what ran later than {last:.1f} s after the profile's "
+            "start may be missing"
+        )
     return notes
 
 
-def _missing(recording: Recording) -> list[str]:
-    """Whether CUPTI told of as many kernels as were launched. Nobody can say where graphs launch some."""
+def _is_cut_short(told: Told) -> bool:
+    """Whether it is known of some of a process's work that nothing was told of it."""
+    return bool(not told.ended or told.dropped or told.untimed or told.failures)
+
+
+def _missing(recording: Recording, *, explained: bool) -> list[str]:
+    """Whether CUPTI told of as many kernels as were launched. Nobody can say where graphs launch some.
+
+    `explained`: other notes say why some are missing."""
     counted = recording.total("calls")
     if any(calls.is_graph_launch(name) and count for name, count in counted.items()):
         return []
@@ -190,4 +207,5 @@ def _missing(recording: Recording) -> list[str]:
     timed = sum(work.calls for work in recording.work or () if work.kind == "kernel")
     if timed >= launched * (1 - _MISSING_SHARE):
         return []
-    return [f"{launched} kernels were launched and {timed} timed: a program that uses CUPTI itself takes it from us"]
+    why = "the others had not run when their process ended, or a program that uses CUPTI itself took it from us"
+    return [f"{launched} kernels were launched and {timed} timed" + ("" if explained else f": {why}")]
