@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBuffer = std::size_t{4} << 20, kMostBuffers = 64;
 constexpr long kPeriodSeconds = 1;
-constexpr long kPatienceSeconds = 10;  // how long the process's end waits for the last figures
+constexpr long kPatienceSeconds = 10, kMorePatience = 1;  // the process's end waits for the last figures, then for a word
 
 // Everything that there is in a process; made once and never destroyed, since threads outlive static destruction.
 struct Session {
@@ -33,6 +33,9 @@ struct Session {
   Library library;
 
   std::atomic<std::size_t> buffers{0};  // with CUPTI
+
+  // Held while the file is written, and taken before the next. A disk that hangs stops nobody who tells of records.
+  std::mutex writing;
 
   // Guards what follows. CUPTI has locks of its own and calls us under them: none of its functions is called under ours,
   // and `requested`, which may come from inside any of them, does not take it.
@@ -101,10 +104,18 @@ void completed(void* context, std::uint32_t stream, std::uint8_t* buffer, std::s
 }
 
 void write_once() {
+  if (session->path.empty()) return;
+  std::lock_guard file(session->writing);
+  std::string text;
+  {
+    std::lock_guard lock(session->mutex);
+    if (!session->changed) return;
+    text = json(session->figures, session->circumstances);
+    session->changed = false;
+  }
+  if (write_figures(session->path, text)) return;
   std::lock_guard lock(session->mutex);
-  if (!session->changed || session->path.empty()) return;
-  session->changed = false;
-  if (!write_figures(session->path, session->figures, session->circumstances)) session->changed = true;
+  session->changed = true;
 }
 
 // Waits for the next turn; false for the last one.
@@ -146,46 +157,73 @@ void tell_last() {
   }
 }
 
-void* work(void* usable) {
-  ::pthread_setname_np(::pthread_self(), "torpor-kernels");
-  if (usable != nullptr) tell_again_and_again();
-  tell_last();
+void say_ended() {
   ::pthread_mutex_lock(&session->turn);
   session->ended = true;
   ::pthread_cond_broadcast(&session->turned);
   ::pthread_mutex_unlock(&session->turn);
+}
+
+void* work(void* usable) {
+  if (usable != nullptr) tell_again_and_again();
+  tell_last();
+  say_ended();
   return nullptr;
 }
 
-// Returns when the last figures are written.
-void finish() {
-  if (!session->ours()) return;
+// The thread of `work` is held up. What it has counted so far counts, but is not all.
+void* tell_why(void*) {
+  try {
+    fail("CUPTI did not hand out its last records, for which the process's end waited " +
+         std::to_string(kPatienceSeconds) + " s");
+    write_once();
+  } catch (const std::exception&) {
+    // The last file stays.
+  }
+  say_ended();
+  return nullptr;
+}
+
+// All files are written in threads that have all signals blocked: the program's handlers do not run in them, nor does a
+// limit on the size of files kill the program for ours.
+bool in_thread(void* (*function)(void*), void* argument) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = ::pthread_create(&thread, nullptr, function, argument);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return false;
+  ::pthread_setname_np(thread, "torpor-kernels");
+  ::pthread_detach(thread);
+  return true;
+}
+
+bool ends_within(long seconds) {
   timespec until{};
   ::clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += kPatienceSeconds;
+  until.tv_sec += seconds;
   ::pthread_mutex_lock(&session->turn);
   session->ending = true;
   ::pthread_cond_broadcast(&session->turned);
   while (!session->ended && ::pthread_cond_timedwait(&session->turned, &session->turn, &until) != ETIMEDOUT) {
   }
+  const bool ended = session->ended;
   ::pthread_mutex_unlock(&session->turn);
+  return ended;
 }
 
-// All files are written in a thread that has all signals blocked: the program's handlers do not run in it, nor does a
-// limit on the size of files kill the program for ours.
+// Returns when the last figures are written, or after a time.
+void finish() {
+  if (session->ours() && !ends_within(kPatienceSeconds) && in_thread(tell_why, nullptr)) ends_within(kMorePatience);
+}
+
 void start(bool usable) {
   pthread_condattr_t monotonic;
   ::pthread_condattr_init(&monotonic);
   ::pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   ::pthread_cond_init(&session->turned, &monotonic);
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const int error = ::pthread_create(&thread, nullptr, work, usable ? session : nullptr);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return;  // then there is no file, which is told, too
-  ::pthread_detach(thread);
+  if (!in_thread(work, usable ? session : nullptr)) return;  // then there is no file, which is told, too
   if (usable) std::atexit(finish);
   else finish();
 }

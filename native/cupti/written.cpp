@@ -30,6 +30,30 @@ std::string quoted(std::string_view text) {
   return out += '"';
 }
 
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t part = ::write(file, text.data(), text.size());
+    if (part <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(part));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::uint64_t monotonic_nanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string place_for_figures() {
+  const char* const job = std::getenv("TORPOR_JOB_DIR");
+  if (job == nullptr || *job == '\0') return {};
+  return std::string(job) + "/profile/" + std::to_string(::getpid()) + "-" + number(monotonic_nanoseconds() / 1000) +
+         ".kernels.json";
+}
+
 std::string json(Figures& figures, const Circumstances& circumstances) {
   std::string out = "{\"pid\":" + std::to_string(::getpid()) + ",\"clock_ns\":" + number(monotonic_nanoseconds());
   out += ",\"ended\":";
@@ -57,32 +81,8 @@ std::string json(Figures& figures, const Circumstances& circumstances) {
   return out += "]}\n";
 }
 
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t part = ::write(file, text.data(), text.size());
-    if (part <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(part));
-  }
-  return true;
-}
-
-}  // namespace
-
-std::uint64_t monotonic_nanoseconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::string place_for_figures() {
-  const char* const job = std::getenv("TORPOR_JOB_DIR");
-  if (job == nullptr || *job == '\0') return {};
-  return std::string(job) + "/profile/" + std::to_string(::getpid()) + "-" + number(monotonic_nanoseconds() / 1000) +
-         ".kernels.json";
-}
-
-bool write_figures(const std::string& path, Figures& figures, const Circumstances& circumstances) {
-  const std::string text = json(figures, circumstances), partial = path + ".partial";
+bool write_figures(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".partial";
   const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return false;
   const bool whole = write_all(file, text);

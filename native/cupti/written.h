@@ -20,8 +20,10 @@ struct Circumstances {
 // In the folder of the job's words, by this process's pid and the time of the call. Empty where there is no job.
 std::string place_for_figures();
 
-// Never throws but std::bad_alloc; false when it could not be written, and the file is as it was.
-bool write_figures(const std::string& path, Figures& figures, const Circumstances& circumstances);
+// These throw std::bad_alloc only.
+std::string json(Figures& figures, const Circumstances& circumstances);
+// False when it could not be written, and the file is as it was.
+bool write_figures(const std::string& path, const std::string& text);
 
 std::uint64_t monotonic_nanoseconds();
 

@@ -75,6 +75,7 @@ def test_graphs_and_several_devices_without_the_interposer(tmp_path: Path) -> No
 
 
 SUBSCRIBERS = "cuptiActivityEnable: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+WAITED = "CUPTI did not hand out its last records, for which the process's end waited 10 s"
 TWO = {"\"a\\b\n\xff": 20, "void at::native::copy<float>(float*)": 30}
 
 
@@ -88,6 +89,7 @@ TWO = {"\"a\\b\n\xff": 20, "void at::native::copy<float>(float*)": 30}
         ("half", TWO, {"failures": [SUBSCRIBERS]}),
         ("broken", {}, {"failures": ["cuptiActivityGetNextRecord: error 999"]}),
         ("unflushed", TWO, {"failures": ["cuptiActivityFlushAll: error 999"]}),
+        ("hang", {}, {"failures": [WAITED], "ended": False}),
     ],
 )
 def test_troubles_with_cupti(tmp_path: Path, trouble: str, work: dict[str, int], facts: dict[str, Any]) -> None:
@@ -97,7 +99,33 @@ def test_troubles_with_cupti(tmp_path: Path, trouble: str, work: dict[str, int],
     assert {name: getattr(told, name) for name in expected} == expected
     if work == TWO:
         assert [device.busy_ns for device in told.devices] == [40]  # from 10 to 30, and from 20 to 50
-    assert told.usable == (trouble not in ("refuse", "broken"))
+    assert told.usable == (trouble not in ("refuse", "broken", "hang"))
+
+
+HANGING_DISK = """
+    import os, time
+    from cuda.bindings import driver
+
+    driver.cuInit(0)
+    driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+    memory = driver.cuMemAlloc(64)[1]
+    time.sleep(0.5)  # then the first figures are written, and the next are a while off
+    [file] = os.listdir(folder := os.environ["TORPOR_JOB_DIR"] + "/profile")
+    os.mkfifo(f"{folder}/{file}.partial")
+    driver.cuMemsetD8(memory, 1, 64)
+    time.sleep(2.5)
+    for _ in range(70_000):  # more than one buffer of records
+        driver.cuMemsetD8Async(memory, 1, 64, 0)
+    print(driver.cuCtxSynchronize()[0].value, flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_disk_that_hangs_does_not_stop_the_program(tmp_path: Path) -> None:
+    """A pipe that nobody reads is in the file's place."""
+    (tmp_path / "profile").mkdir()
+    variables = {"CUDA_INJECTION64_PATH": str(paths.kernel_times()), "TORPOR_CUPTI": str(paths.software_cupti())}
+    assert run_on_sim(HANGING_DISK, TORPOR_JOB_DIR=str(tmp_path), **variables) == "0\n"
 
 
 def test_names_without_end(tmp_path: Path) -> None:
