@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from torpor import __version__, paths, records
-from torpor.errors import DriverMissing, MissingPart, UsageError
+from torpor.errors import DriverMissing, MissingPart, TorporError, UsageError
 from torpor.process.terminal import Terminal
 from torpor.records import Backend, JobRecord, JobState, readable
 
@@ -129,8 +131,12 @@ def start(
     cwd: str,
     terminal: Terminal | None = None,
 ) -> JobRecord:
-    """Start a job (see `torpor.run`) and return its record. When it cannot be started, nothing of it is left."""
+    """Start a job (see `torpor.run`) and return its record. When it cannot be started, nothing of it is left.
+
+    Nor after a Ctrl-C, which waits until the program runs and can be ended: nobody would know it otherwise.
+    """
     from torpor.keeper.client import ensure_started
+    from torpor.keeper.interruptions import Interruptions
     from torpor.process.namespace import Spec, may_make_namespaces, start_supervisor
 
     argv = _words(argv)
@@ -141,48 +147,60 @@ def start(
             raise UsageError(f"no variable can be {key!r}={value!r}", hint="names and values are strings")
     surroundings = _surroundings(env)
     backend, gpus = choose_gpus(gpu)
-    record = JobRecord(
-        name=records.claim(name, argv),
-        command=[readable(word) for word in argv],
-        cwd=readable(cwd),
-        backend=backend,
-        env={readable(key): readable(value) for key, value in env.items()},
-        gpus=gpus,
-        arena=arena,
-        namespaces=may_make_namespaces(),
-        version=__version__,
-    )
-    folder = paths.job_dir(record.name)
-    try:
-        records.save(record)
-        copy_native(record.name, backend, kernels=records.times_kernels(record))
-        paths.job_log(record.name).touch(mode=0o600)
-        paths.let_in(record.name)
-        # The first checkpoint shall find a keeper that has the driver initialised; the job does not wait for it.
-        ensure_started(backend, wait=False)
-        record.supervisor_pid = start_supervisor(
-            Spec(
-                mode="run",
-                job_dir=str(folder),
-                argv=argv,
-                env=job_env(record, surroundings),
-                cwd=cwd,
-                namespaces=record.namespaces,
-                stdin="null" if detach else "pipe",
-                await_client=not detach,
-                terminal=list(terminal.streams) if terminal else [],
-                attributes=list(terminal.attributes) if terminal else [],
-                window=list(terminal.window) if terminal else [],
-            )
+    with Interruptions() as interruptions:
+        record = JobRecord(
+            name=records.claim(name, argv),
+            command=[readable(word) for word in argv],
+            cwd=readable(cwd),
+            backend=backend,
+            env={readable(key): readable(value) for key, value in env.items()},
+            gpus=gpus,
+            arena=arena,
+            namespaces=may_make_namespaces(),
+            version=__version__,
         )
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    # A job may be over already: then there is no start time, and 0 is no later process's either.
-    record.supervisor_start = records.process_start(record.supervisor_pid) or 0
-    record.state = JobState.RUNNING
-    records.save(record)
+        folder = paths.job_dir(record.name)
+        try:
+            records.save(record)
+            copy_native(record.name, backend, kernels=records.times_kernels(record))
+            paths.job_log(record.name).touch(mode=0o600)
+            paths.let_in(record.name)
+            # The first checkpoint shall find a keeper that has the driver initialised; the job does not wait for it.
+            ensure_started(backend, wait=False)
+            record.supervisor_pid = start_supervisor(
+                Spec(
+                    mode="run",
+                    job_dir=str(folder),
+                    argv=argv,
+                    env=job_env(record, surroundings),
+                    cwd=cwd,
+                    namespaces=record.namespaces,
+                    stdin="null" if detach else "pipe",
+                    await_client=not detach,
+                    terminal=list(terminal.streams) if terminal else [],
+                    attributes=list(terminal.attributes) if terminal else [],
+                    window=list(terminal.window) if terminal else [],
+                )
+            )
+            # A job may be over already: then there is no start time, and 0 is no later process's either.
+            record.supervisor_start = records.process_start(record.supervisor_pid) or 0
+            record.state = JobState.RUNNING
+            records.save(record)
+            if interruptions.take():
+                raise KeyboardInterrupt
+        except BaseException:
+            _end(folder)
+            shutil.rmtree(folder)
+            raise
     return record
+
+
+def _end(folder: Path) -> None:
+    """Kill what runs in the job of this folder, if anything does, and wait until its supervisor has ended."""
+    from torpor.process.client import SupervisorClient
+
+    with suppress(TorporError, OSError), SupervisorClient(folder) as supervisor:
+        supervisor.end()
 
 
 def adopt(pid: int, *, name: str | None, client: int) -> JobRecord:

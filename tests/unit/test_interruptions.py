@@ -16,11 +16,14 @@ from pathlib import Path
 
 import pytest
 
+import torpor
 from tests.conftest import PATIENCE, Cli
+from torpor import records
 from torpor.errors import Cancelled, TorporError
 from torpor.keeper import messages
 from torpor.keeper.client import _converse
 from torpor.keeper.interruptions import Interruptions
+from torpor.process import namespace
 
 CANCELLED = messages.Failed(error=Cancelled("cancelled, and rolled back").to_dict())
 
@@ -239,6 +242,25 @@ def test_in_a_thread_there_are_none() -> None:
 
     with ThreadPoolExecutor(1) as threads:
         assert not threads.submit(count).result()
+
+
+def test_a_job_that_is_interrupted_as_it_starts_does_not_run_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, supervisors = namespace.start_supervisor, list[int]()
+
+    def interrupted(spec: namespace.Spec) -> int:
+        supervisors.append(real(spec))
+        interrupt_this_thread()
+        return supervisors[0]
+
+    monkeypatch.setattr(namespace, "start_supervisor", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        torpor.run(["sleep", "1000"], gpu="sim")
+    [supervisor] = supervisors
+    left = records.process_start(supervisor)
+    if left is not None:
+        os.kill(supervisor, signal.SIGKILL)
+    assert left is None
+    assert not any((home / "jobs").iterdir())
 
 
 COMMAND = """
