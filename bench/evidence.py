@@ -88,7 +88,7 @@ ITEMS = (
     *(
         test(name, seconds)
         for name, seconds in (
-            ("same_results", 300), ("memory_kinds", 200), ("deferred", 200), ("tensor_queue", 90), ("profile", 200),
+            ("same_results", 300), ("memory_kinds", 200), ("deferred", 200), ("tensor_queue", 90), ("profile", 260),
             ("bench", 300), ("cases", 120), ("store", 60), ("sift", 20), ("device_hash", 30), ("adopted", 60),
             ("managed_variables", 60), ("forked_workers", 90), ("reached", 90), ("installed_suites", 400),
         )
