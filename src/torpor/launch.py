@@ -147,20 +147,21 @@ def start(
             raise UsageError(f"no variable can be {key!r}={value!r}", hint="names and values are strings")
     surroundings = _surroundings(env)
     backend, gpus = choose_gpus(gpu)
-    with Interruptions() as interruptions:
-        record = JobRecord(
-            name=records.claim(name, argv),
-            command=[readable(word) for word in argv],
-            cwd=readable(cwd),
-            backend=backend,
-            env={readable(key): readable(value) for key, value in env.items()},
-            gpus=gpus,
-            arena=arena,
-            namespaces=may_make_namespaces(),
-            version=__version__,
-        )
-        folder = paths.job_dir(record.name)
-        try:
+    folder = None
+    try:
+        with Interruptions():  # which raises at its end what came meanwhile
+            record = JobRecord(
+                name=records.claim(name, argv),
+                command=[readable(word) for word in argv],
+                cwd=readable(cwd),
+                backend=backend,
+                env={readable(key): readable(value) for key, value in env.items()},
+                gpus=gpus,
+                arena=arena,
+                namespaces=may_make_namespaces(),
+                version=__version__,
+            )
+            folder = paths.job_dir(record.name)
             records.save(record)
             copy_native(record.name, backend, kernels=records.times_kernels(record))
             paths.job_log(record.name).touch(mode=0o600)
@@ -186,12 +187,11 @@ def start(
             record.supervisor_start = records.process_start(record.supervisor_pid) or 0
             record.state = JobState.RUNNING
             records.save(record)
-            if interruptions.take():
-                raise KeyboardInterrupt
-        except BaseException:
+    except BaseException:
+        if folder is not None:
             _end(folder)
             shutil.rmtree(folder)
-            raise
+        raise
     return record
 
 

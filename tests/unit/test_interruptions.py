@@ -13,17 +13,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import torpor
-from tests.conftest import PATIENCE, Cli
+from tests.conftest import PATIENCE, Cli, eventually
 from torpor import records
+from torpor.cli import main
 from torpor.errors import Cancelled, TorporError
 from torpor.keeper import messages
 from torpor.keeper.client import _converse
 from torpor.keeper.interruptions import Interruptions
 from torpor.process import namespace
+from torpor.profiling import Sampler
 
 CANCELLED = messages.Failed(error=Cancelled("cancelled, and rolled back").to_dict())
 
@@ -256,11 +259,29 @@ def test_a_job_that_is_interrupted_as_it_starts_does_not_run_on(home: Path, monk
     with pytest.raises(KeyboardInterrupt):
         torpor.run(["sleep", "1000"], gpu="sim")
     [supervisor] = supervisors
-    left = records.process_start(supervisor)
-    if left is not None:
-        os.kill(supervisor, signal.SIGKILL)
-    assert left is None
+    eventually(lambda: records.process_start(supervisor) is None)
     assert not any((home / "jobs").iterdir())
+
+
+@pytest.mark.parametrize("verb", ["run", "profile"])
+def test_one_that_comes_before_a_program_is_attended_to_is_the_programs(
+    home: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    del home
+    moment = {"run": (torpor.Job, "attach"), "profile": (Sampler, "begin")}[verb]
+    real = getattr(*moment)
+
+    def late(*given: Any) -> Any:
+        interrupt_this_thread()
+        return real(*given)
+
+    monkeypatch.setattr(*moment, late)
+    assert main([verb, "--json", "--gpu", "sim", "--", "sleep", "1000"]) == 130
+    [job] = torpor.jobs()
+    state = job.state
+    if state == "running":
+        job.kill(signal.SIGKILL)
+    assert state == "killed"
 
 
 COMMAND = """

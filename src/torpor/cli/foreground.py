@@ -21,30 +21,42 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 _PIECE = 32 * 1024
 
 
-def stay(job: Job, at_signal: Callable[[], None] | None = None, at_end: Callable[[], None] | None = None) -> int:
+def stay(
+    job: Job,
+    at_begin: Callable[[], None] | None = None,
+    at_signal: Callable[[], None] | None = None,
+    at_end: Callable[[], None] | None = None,
+) -> int:
     """Be the job for its caller until it ends; returns its exit code, or dies by the signal that ended it.
 
-    0 as well when the user let go of a job on a terminal. `at_signal` is called before a signal is passed on, `at_end`
-    when the job has ended or was let go of.
+    0 as well when the user let go of a job on a terminal. `at_begin` is called first, when signals are the job's
+    already; `at_signal` then before one is passed on, `at_end` when the job has ended or was let go of.
     """
-    raw = job.is_on_terminal()
-    streams = job.attach()
     left = threading.Event()
+    begun = False
 
     def forward(number: int) -> None:
-        if at_signal is not None:
+        if begun and at_signal is not None:
             at_signal()
         _forward(job, number)
 
+    # First of all: one that came a moment later would end us alone, and the job would run on unseen.
     before = {number: signal.signal(number, lambda got, _frame: forward(got)) for number in FORWARDED}
     try:
-        with Front(raw=raw, resize=streams.resize) as front:
-            threading.Thread(target=_send_input, args=(streams, front, left), daemon=True).start()
-            _copy_output(streams)
+        if at_begin is not None:
+            at_begin()
+        begun = True
+        raw = job.is_on_terminal()
+        streams = job.attach()
+        try:
+            with Front(raw=raw, resize=streams.resize) as front:
+                threading.Thread(target=_send_input, args=(streams, front, left), daemon=True).start()
+                _copy_output(streams)
+        finally:
+            streams.close()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        streams.close()
     if not left.is_set():
         job.wait()
     if at_end is not None:

@@ -136,9 +136,11 @@ def _whole_run(
     except CannotExec as error:
         output.failure(error)
         return error.exit_code
-    if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
-        output.note("no NVIDIA GPU here, the job gets the software GPU")
-    sampler.begin(job)
+
+    def begin() -> None:
+        if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
+            output.note("no NVIDIA GPU here, the job gets the software GPU")
+        sampler.begin(job)
 
     def tell() -> None:
         profile = summarise(sampler.end(), job)
@@ -152,7 +154,7 @@ def _whole_run(
         else:
             output.aside(f"\n{text}")
 
-    return foreground.stay(job, at_signal=sampler.look_now, at_end=tell)
+    return foreground.stay(job, at_begin=begin, at_signal=sampler.look_now, at_end=tell)
 
 
 def _write(profile: Profile, out: Path | None, plot: Path | None) -> str:

@@ -46,6 +46,8 @@ def command(
     env: tuple[str, ...],
 ) -> int:
     """Start a program as a job. Without --detach this behaves like the program itself, exit code included."""
+    from torpor.cli import foreground
+
     extra = pairs(env, "--env", "K=V")
     place = None if detach or output.as_json else terminal.ours()
     try:
@@ -63,16 +65,18 @@ def command(
     except CannotExec as error:
         output.failure(error)
         return error.exit_code
-    if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
-        output.note("no NVIDIA GPU here, the job gets the software GPU")
-    if known := entry.warning(argv, job.record.namespaces):
-        output.note(known)
+
+    def tell() -> None:
+        if gpu is None and job.record.backend == "sim" and not os.environ.get("TORPOR_GPU"):
+            output.note("no NVIDIA GPU here, the job gets the software GPU")
+        if known := entry.warning(argv, job.record.namespaces):
+            output.note(known)
+
     if detach:
+        tell()
         output.result(job.to_dict(), job.name)
         return 0
-    from torpor.cli import foreground
-
-    status = foreground.stay(job)
+    status = foreground.stay(job, at_begin=tell)
     if output.as_json:
         output.result(job.to_dict(), "")
     return status
