@@ -310,6 +310,16 @@ def test_a_command_that_has_not_begun_ends_without_a_traceback(tmp_path: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
+def test_nor_does_one_that_is_about_to_begin() -> None:
+    """While it gets ready to be interrupted."""
+    code = (
+        "import os, signal; from torpor.cli import interrupt; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "os.pipe2 = lambda _flags: os.kill(os.getpid(), 2); interrupt.end_soon()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
 def test_a_command_is_interrupted_whatever_it_waits_for() -> None:
     done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "interrupted\n", done.stderr

@@ -26,8 +26,8 @@ INTERRUPTED = 130
 def end_soon() -> None:
     """From now on in this process; not where SIGINT is ignored, as in a shell's background."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
-        signal.signal(signal.SIGINT, _interrupted)
         _nudge()
+        signal.signal(signal.SIGINT, _interrupted)  # last: from here on one is raised
 
 
 def _nudge() -> None:
