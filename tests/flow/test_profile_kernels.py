@@ -165,8 +165,7 @@ def test_it_leaves_the_program_alone(torpor: Cli) -> None:
     assert b"nothing(float*, int)" in done.stderr
     # Nor does a limit on the size of its files end it, when ours is beyond that.
     profile = profiled(torpor, "--", *command("--no-files"))
-    notes = " | ".join(profile["notes"])
-    assert "without its last figures" in notes or "were not timed" in notes  # the first ones were in time, or not
+    assert any("without its last figures" in note for note in profile["notes"])
 
 
 def test_from_python(home: Path) -> None:

@@ -50,6 +50,7 @@ def main() -> None:
         overlap(memory)
     check(driver.cuCtxSynchronize())
     if options.no_files:
+        time.sleep(0.5)  # the first look has been taken, and the first figures are written
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if options.fork and (child := os.fork()):
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
