@@ -138,7 +138,10 @@ void tell_again_and_again() {
       write_once();
       more = wait();
       // Of its own accord CUPTI hands out full buffers only.
+      const std::uint64_t asked = monotonic_nanoseconds();
       worked("cuptiActivityFlushAll", session->library.flush_all(more ? kFinished : kAll));
+      std::lock_guard lock(session->mutex);
+      session->circumstances.asked = asked;
     } catch (const std::exception&) {
       // No memory: the next turn may have some.
     }
@@ -244,6 +247,7 @@ void begin() {
   std::string why;
   session->library = find(why);
   session->circumstances.library = session->library.path;
+  session->circumstances.asked = monotonic_nanoseconds();
   const bool found = !session->library.path.empty();
   if (!found) fail(why);
   start(found && enabled());

@@ -55,7 +55,7 @@ std::string place_for_figures() {
 }
 
 std::string json(Figures& figures, const Circumstances& circumstances) {
-  std::string out = "{\"pid\":" + std::to_string(::getpid()) + ",\"clock_ns\":" + number(monotonic_nanoseconds());
+  std::string out = "{\"pid\":" + std::to_string(::getpid()) + ",\"clock_ns\":" + number(circumstances.asked);
   out += ",\"ended\":";
   out += circumstances.ended ? "true" : "false";
   out += ",\"library\":" + quoted(circumstances.library) + ",\"failures\":[";

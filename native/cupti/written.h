@@ -14,6 +14,7 @@ struct Circumstances {
   std::string library;               // CUPTI's path
   std::vector<std::string> failures;  // what did not work, each once
   std::uint64_t dropped = 0;         // records that found no room
+  std::uint64_t asked = 0;           // when CUPTI was last asked for all that it had, and answered
   bool ended = false;                // the process has come to its end, and nothing will follow
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_troubles_with_cupti(tmp_path: Path, trouble: str, work: dict[str, int],
     assert {name: getattr(told, name) for name in expected} == expected
     if work == TWO:
         assert [device.busy_ns for device in told.devices] == [40]  # from 10 to 30, and from 20 to 50
+    assert (time.monotonic_ns() - told.clock_ns > 5 * 10**9) == (trouble == "hang")  # since when nothing is told
     assert told.usable == (trouble not in ("refuse", "broken", "hang"))
 
 

@@ -39,7 +39,8 @@ class Row(msgspec.Struct):
 class Told(msgspec.Struct):
     """A process's file, `$TORPOR_JOB_DIR/profile/<pid>-<clock>.kernels.json`: figures since its cuInit.
 
-    `clock_ns` is the system's monotonic clock; `untimed` are records without times, `dropped` those without room.
+    `clock_ns` is when CUPTI was asked for them, on the system's monotonic clock; `untimed` are records without times,
+    `dropped` those without room.
     """
 
     pid: int
