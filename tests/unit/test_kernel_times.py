@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.unit.on_sim import run_on_sim
 from tests.unit.test_profile_recording import counted
 from torpor import launch, paths
 from torpor.keeper.control import DeviceId
-from torpor.profiling import Recording
+from torpor.profiling import Recording, kernels
 from torpor.profiling.kernels import SOURCE, KernelTimes, Told, at
 from torpor.records import KERNELS, JobRecord
 
@@ -262,6 +263,17 @@ def test_without_figures_the_counter_stays(tmp_path: Path) -> None:
     assert (recording.source, recording.busy, recording.work) == ("a counter", {"GPU-a": 7.0}, None)
     assert [note.split(":")[0] for note in recording.notes[:2]] == ["process 300, timing its kernels", "process 301"]
     assert recording.notes[2] == "no kernels were timed, GPU time is a counter"
+
+
+def test_a_long_course_is_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "MOST_POINTS", 4)
+    times = KernelTimes(tmp_path)
+    for second in range(1, 30):
+        write(tmp_path, 300, clock_ns=second * 10**9, devices=[{"ordinal": 0, "busy_ns": second * 10**8}])
+        os.utime(tmp_path / "300-1.kernels.json", ns=(second, second))
+        times.look()
+    [course] = times._courses.values()
+    assert len(course) <= 4 and course[0] == (1.0, 0.1) and course[-1] == (29.0, 2.9)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

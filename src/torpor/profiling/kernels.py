@@ -10,7 +10,7 @@ import msgspec
 
 from torpor.profiling import calls
 from torpor.profiling.plain_file import read_plain
-from torpor.profiling.recording import Recording
+from torpor.profiling.recording import MOST_POINTS, Recording
 
 SUFFIX = ".kernels.json"
 SOURCE = "CUPTI, time in which a kernel, copy or fill ran"
@@ -101,7 +101,10 @@ class KernelTimes:
                 continue
             self._seen[path] = mark
             self._told[path] = told
-            self._courses.setdefault(path, []).append((told.clock_ns / 1e9, told.busy))
+            course = self._courses.setdefault(path, [])
+            course.append((told.clock_ns / 1e9, told.busy))
+            if len(course) > MOST_POINTS:  # as the recording's own course, which is what these are for
+                del course[1:-1:2]
 
     def settle(self, recording: Recording, begun: float, *, over: bool) -> None:
         """Put the figures in the place of others in `recording`, which began at `begun` on the monotonic clock.
