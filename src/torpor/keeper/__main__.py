@@ -6,7 +6,6 @@ import argparse
 import fcntl
 import logging
 import os
-import resource
 import sys
 
 from torpor import paths
@@ -26,8 +25,7 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
         stream=sys.stderr,
     )
-    # A descriptor per block of a job, and one per segment.
-    limits.lift(resource.RLIMIT_NOFILE, limits.most_descriptors())
+    limits.shed()  # not least of descriptors: one per block of a job, and one per segment
     paths.make_private(paths.home())
     paths.make_private(paths.keeper_dir())
     lock = os.open(paths.keeper_dir() / f"{backend}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

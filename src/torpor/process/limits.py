@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import resource
+from contextlib import suppress
+
+_SHELL = ("AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "NPROC", "RSS")
+"""What `ulimit` sets that a process for everybody is not to have. The stack's is no limit for it, but a layout."""
+
+_CPUS = range(8192)
+"""More than Linux can have; it leaves out those that are not there, or not in the process's cgroup."""
 
 
 def most_descriptors() -> int:
     """What the kernel allows any process to have."""
     with open("/proc/sys/fs/nr_open", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read())
+
+
+def shed() -> None:
+    """Do away with the limits, the CPUs and the priority of the shell that happened to start this process, as far as it
+    may: it works for others, too, and for longer. What cgroups say holds. For a process with one thread."""
+    lift(resource.RLIMIT_NOFILE, most_descriptors())
+    for name in _SHELL:
+        lift(getattr(resource, f"RLIMIT_{name}"), resource.RLIM_INFINITY)
+    with suppress(OSError):
+        os.sched_setaffinity(0, _CPUS)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    if os.getpriority(os.PRIO_PROCESS, 0) > 0:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def lift(limit: int, wanted: int) -> tuple[int, int]:
