@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,23 @@ def test_what_was_measured_before_it_is_broken_off_is_told(
             rows.append(row)
     assert [set(row.sides) for row in rows] == [{NATIVE}, {NATIVE}]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_models_are_compared_though_the_rest_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(shape: cold_start.Shape, _failures: list[TorporError]) -> Iterator[None]:
+        shape.warm["torpor dram"] = [2.2, 2.0] if shape.name == cold_start.LARGEST else [2.0, 2.0]
+        yield
+        if shape.name == cold_start.LARGEST:
+            raise Cancelled("cancelled, and rolled back")
+
+    monkeypatch.setattr(cold_start, "_left_out", lambda *_: None)
+    monkeypatch.setattr(cold_start, "_measure", measure)
+    rows = []
+    with pytest.raises(Cancelled):
+        for row in cold_start.run(Settings(backend="gpu", models=("0.5b", "8b"), scratch=tmp_path)):
+            rows.append(row)
+    [*_, compared] = results.final(rows)
+    assert (compared.name, compared.sides["torpor dram"].median) == ("8b / 0.5b", pytest.approx(1.05))
 
 
 def test_another_token_than_natively_is_no_result(home: Path, tmp_path: Path) -> None:
