@@ -1,53 +1,19 @@
-"""What is made of figures: spreads, verdicts, comparisons, reports. No GPU takes part."""
+"""What is made of figures: spreads, verdicts, comparisons. No GPU takes part."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from torpor.bench import comparison, report, results, verdict
-from torpor.bench.report import markdown, page, plots, tables
+from tests.unit.bench_made import MACHINE, found_in, measured, said
+from torpor.bench import comparison, results, verdict
 from torpor.bench.results import Bar, Figure, Measurement, PartResult, Results, Spread
-from torpor.cli import bench as cli_bench
-from torpor.cli import main as cli_main
 from torpor.errors import NotFound, UsageError
-
-MACHINE = {"gpu": "H1000, 9 MiB", "processors": "2 of 2", "memory": "4 GiB", "kernel": "6.1", "torpor": "0.1.0"}
-
-
-def measured(
-    name: str = "launch", *, native: float = 10.0, cost: tuple[float, ...] = (1.0,), **more: Any
-) -> Measurement:
-    """A measurement with these ratios of Torpor, a still control, and a bar of 1 %."""
-    given: dict[str, Any] = {
-        "unit": "ns",
-        "sides": {"native": results.spread([native]), "torpor": results.spread([native * one for one in cost])},
-        "cost": {"torpor": results.spread(cost), "control": results.spread([1.0] * len(cost))},
-        "bars": [results.within(0.01)],
-    }
-    return Measurement(name=name, **{**given, **more})
-
-
-def found_in(*measurements: Measurement, figures: tuple[Figure, ...] = (), **more: Any) -> Results:
-    """A run with one part that has these."""
-    part = PartResult(name="p", title="The part", status="done", figures=list(figures), measurements=list(measurements))
-    given: dict[str, Any] = {
-        "command": ["torpor", "bench"],
-        "date": "2026-01-01T00:00:00+00:00",
-        "backend": "gpu",
-        "software_gpu": False,
-        "vm": "off",
-        "quick": False,
-        "machine": MACHINE,
-        "parts": [part],
-    }
-    return Results(**{**given, **more})
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 9, 20, 101])
@@ -223,12 +189,6 @@ def test_the_machines_mood_is_no_change_of_torpors() -> None:
     assert row.change == "worse" and not row.is_worse_for_torpor
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    """What `torpor bench …` prints, on either stream, when it exits with `code`."""
-    assert cli_main(["bench", *arguments]) == code
-    return "".join(capsys.readouterr())
-
-
 def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     files = []
     for name, cost in (("a", (1.00, 1.01, 1.02)), ("b", (1.03, 1.04, 1.05))):
@@ -254,137 +214,3 @@ def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixtu
     results.save(found_in(software_gpu=True, backend="sim"), tmp_path / "sim.json")
     assert "software GPU" in said(capsys, "compare", files[0], str(tmp_path / "sim.json"), code=2)
     assert "nowhere" in said(capsys, "compare", files[0], "nowhere.json", code=3)
-
-
-FIGURES = (
-    Figure(name="cost", title="Costs", kind="cost"),
-    Figure(name="lines", title="Against size", kind="lines", x="size", y="µs", x_log=True, x_is_bytes=True),
-    Figure(name="bars", title="Beside each other", kind="bars", y="ns per call"),
-    Figure(name="empty", title="Nothing to see", kind="bars"),
-)
-
-
-def drawable(**more: Any) -> Results:
-    many = (1.00, 1.01, 1.02)
-    return found_in(
-        measured("a | b", cost=many, figures=["cost", "bars"], note="a note"),
-        measured("c", cost=many, figures=["lines"], x=8.0, series="pinned", panel="in"),
-        measured("d", cost=many, figures=["lines"], x=4096.0, series="pinned", panel="in"),
-        measured("e", cost=many, figures=["lines"], x=4096.0, series="pinned", panel="out"),
-        measured("hidden", cost=many, in_table=False),
-        figures=FIGURES,
-        **more,
-    )
-
-
-def test_a_report_has_everything(tmp_path: Path) -> None:
-    written = report.write(drawable(), tmp_path)
-    pngs = {f"p-{name}.png" for name in ("cost", "lines", "bars")}
-    assert {path.name for path in written} == {"report.md", "index.html", *pngs}
-    text, html = (tmp_path / "report.md").read_text(), (tmp_path / "index.html").read_text()
-    assert r"| a \| b | ns | 10 | 10.1 (10 to 10.2) | 1.0100 (1.0000 to 1.0200) |" in text
-    assert "≤ 1 % over native: within noise" in text and "≤ 1 % over native: within noise" in html
-    assert "hidden" not in text
-    assert all(f"]({name})" in text for name in pngs)
-    assert html.count("data:image/png;base64,") == len(pngs) and "http" not in html.replace("http-equiv", "")
-    assert "H1000, 9 MiB" in text and "H1000, 9 MiB" in html
-    assert tables.SOFTWARE_GPU not in text + html
-    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in pngs)
-
-
-def test_the_whole_at_a_glance() -> None:
-    many = [measured(name, cost=(cost,) * 3) for name, cost in (("a", 1.0), ("b", 1.05), ("c", 1.001))]
-    sides = {"torpor": results.spread([2.0]), "driver + CRIU": results.spread([30.0])}
-    restore = Measurement(
-        name="restore", unit="s", sides=sides, headline=True, bars=[results.times_faster(8, "driver + CRIU")]
-    )
-    costs, values = tables.glance(found_in(*many, restore))
-    assert costs.rows == (("p", "3", "1.001", "1.050", "b", "1.000 to 1.000", "3 met, 1 missed"),)
-    assert values.rows == (("p", "restore", "s", "2", "30", "≥ 8 × as fast as driver + CRIU: met"),)
-    assert tables.glance(found_in()) == []
-    only_drawn = measured("a single turn", cost=(1.5,), in_table=False)
-    [costs] = tables.glance(found_in(measured(), only_drawn))
-    assert costs.rows[0][1:5] == ("1", "1.000", "1.000", "launch")
-
-
-def test_a_command_is_told_without_its_folder() -> None:
-    told = cli_bench._told(["bench", "raw", "--out", "/somewhere", "--groups", "3", "--out=/elsewhere"])
-    assert told == ["bench", "raw", "--groups", "3"]
-
-
-def test_the_software_gpu_is_told_everywhere() -> None:
-    found = drawable(software_gpu=True, backend="sim")
-    for text in (markdown.text(found, {}), page.text(found, {})):
-        assert text.count(tables.SOFTWARE_GPU) == 2  # at the top, and with the only part's table
-    for figure in FIGURES[:3]:
-        shown = [m for m in found.parts[0].measurements if figure.name in m.figures]
-        texts = [text.get_text() for text in plots.canvas_of(figure, shown, found).texts]
-        assert any("SOFTWARE GPU" in text for text in texts)
-        assert any("H1000, 9 MiB" in text for text in texts)
-
-
-def axes_of(name: str) -> list[Any]:
-    found = drawable()
-    [figure] = [figure for figure in FIGURES if figure.name == name]
-    shown = [m for m in found.parts[0].measurements if name in m.figures]
-    axes: list[Any] = plots.canvas_of(figure, shown, found).axes
-    return axes
-
-
-def test_axes_begin_at_zero_and_have_units() -> None:
-    assert [(axes.get_xlim()[0], axes.get_xlabel()) for axes in axes_of("cost")] == [(0, "time relative to native")]
-    assert [(axes.get_xlim()[0], axes.get_xlabel()) for axes in axes_of("bars")] == [(0, "ns per call")]
-    panels = axes_of("lines")
-    assert [(axes.get_ylim()[0], axes.get_ylabel(), axes.get_title()) for axes in panels] == [
-        (0, "µs", "in"),
-        (0, "µs", "out"),
-    ]
-    assert panels[0].get_ylim() == panels[1].get_ylim()
-    assert [label.get_text() for label in panels[0].get_xticklabels()] == ["8 B", "4 KiB"]
-    # What lines that lie on each other do not tell stands below.
-    below = [text.get_text() for text in panels[0].texts]
-    assert below == ["pinned, native", "10", "10", "pinned, torpor", "10.1", "10.1"]
-
-
-def test_native_is_always_to_be_seen_beside_a_ratio() -> None:
-    figure = Figure(name="f", title="t", kind="cost", x="threads")
-    fast = [measured(f"m{x}", cost=(0.2, 0.3, 0.4), figures=["f"], x=x) for x in (1.0, 2.0, None)]
-    [by_x] = plots.canvas_of(figure, fast[:2], found_in(*fast)).axes
-    [lying] = plots.canvas_of(figure, fast[2:], found_in(*fast)).axes
-    assert by_x.get_ylim()[1] > 1 and lying.get_xlim()[1] > 1
-
-
-def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "available", lambda: False)
-    assert {path.name for path in report.write(drawable(), tmp_path)} == {"report.md", "index.html"}
-    assert "![" not in (tmp_path / "report.md").read_text()
-    assert "a note" in (tmp_path / "index.html").read_text()
-
-
-def test_report_is_made_again(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(plots, "available", lambda: False)
-    results.save(drawable(), tmp_path / "a.json")
-    said_of_it = said(capsys, "report", str(tmp_path / "a.json"), "--out", str(tmp_path / "out"))
-    assert "matplotlib is not installed" in said_of_it
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"report.md", "index.html", "results.json"}
-    assert results.load(tmp_path / "out") == drawable()
-
-
-def test_pages_are_safe_from_what_results_say() -> None:
-    """Names and reasons are text, whatever is in them."""
-    evil = "<script>alert(1)</script>"
-    found = found_in(measured(evil, note=evil), machine={**MACHINE, "gpu": evil})
-    found.parts.append(PartResult(name=evil, title=evil, status="failed", reason=f"line\n{evil}"))
-    assert "<script" not in page.text(found, {})
-    assert "\n**failed: line" in markdown.text(found, {})
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.0, "0"), (12.3456, "12.35"), (0.00001234, "0.0000123"), (48295.4, "48,295"), (-2.5, "-2.5"), (100.0, "100")],
-)
-def test_numbers_have_four_digits(value: float, shown: str) -> None:
-    number: Callable[[float], str] = tables.number
-    assert number(value) == shown

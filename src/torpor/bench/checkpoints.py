@@ -226,7 +226,14 @@ PART = Part(
     figures=(
         Figure(name="seconds", title="Checkpoint and restore against GPU memory in use", kind="lines",
                x="GPU memory in use, GiB", y="seconds"),
-        Figure(name="rates", title="How fast bytes move, by step", kind="lines", x="GPU memory in use, GiB", y="GB/s"),
+        Figure(
+            name="rates",
+            title="How fast bytes move, by step",
+            kind="lines",
+            x="GPU memory in use, GiB",
+            y="GB/s",
+            note=f"Under {TORPOR} CRIU moves little but the process itself: its time is that of other work than bytes.",
+        ),
         Figure(name="sizes", title="What an image holds", kind="lines", x="GPU memory in use, GiB", y="GiB"),
         Figure(name="phases", title="Where the time goes", kind="bars", y="seconds",
                note="Steps side by side overlap: the copy runs beside the driver's checkpoint and CRIU."),

@@ -46,8 +46,8 @@ class Measurement(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `sides` are values by side. `cost` is what a side costs relative to native (or to the first of `sides` that has no
     cost), always so that more is slower: medians of adjacent turns, one for each group of copies. `figures` name those
-    in which this is drawn, as part of the line `series`, at `x`, in the subplot `panel`. A `headline` is also shown at
-    the top of the report, and one that is not `in_table` only in figures.
+    in which this is drawn, as part of the line `series`, at `x`, in the subplot `panel`. A `headline`, and one
+    with bars and no cost, is also shown at the top of the report, and one that is not `in_table` only in figures.
     """
 
     name: str

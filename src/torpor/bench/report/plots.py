@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -28,8 +29,11 @@ SHADES = {
 OTHERS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c510a", "#6a3d9a")
 MARKS = "osD^vPX*<>"
 LINES = ("-", "--", ":", "-.")
-MOST_NUMBERS, MOST_ROWS = 20, 4
+MOST_NUMBERS, MOST_ROWS = 20, 6
 """Up to so many points on so many lines are also told as numbers."""
+
+COLOURS = 64
+"""Lines, bars and letters have fewer; pages and repositories keep a third of the bytes."""
 
 
 def available() -> bool:
@@ -48,8 +52,17 @@ def draw(found: Results, folder: Path) -> dict[str, Path]:
             if shown:
                 name = f"{part.name}-{figure.name}"
                 drawn[name] = folder / f"{name}.png"
-                canvas_of(figure, shown, found).savefig(drawn[name], dpi=120)
+                _save(canvas_of(figure, shown, found), drawn[name])
     return drawn
+
+
+def _save(canvas: Any, path: Path) -> None:
+    from PIL import Image  # matplotlib's own requirement
+
+    drawn = io.BytesIO()
+    canvas.savefig(drawn, dpi=120)
+    few = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(path, format="PNG", optimize=True)
 
 
 def canvas_of(figure: Figure, shown: Sequence[Measurement], found: Results) -> Any:
@@ -115,7 +128,9 @@ def _reach_of(shown: Sequence[Measurement], figure: Figure) -> float:
 
 
 def _reach(value: Spread) -> tuple[list[float], list[float]]:
-    """Lengths of the error bar below and above."""
+    """Lengths of the error bar below and above; of one run there is none."""
+    if value.n == 1:
+        return [math.nan], [math.nan]
     return [max(0.0, value.median - value.low)], [max(0.0, value.high - value.median)]
 
 
@@ -132,14 +147,13 @@ def _lying(axes: Any, figure: Figure, shown: Sequence[Measurement]) -> None:
             at = place + (number - (len(sides) - 1) / 2) * thick
             label = side if side not in axes.get_legend_handles_labels()[1] else None
             axes.barh(at, value.median, thick * 0.92, color=_shade(side, sides), label=label)
-            if value.n > 1:
-                axes.errorbar(value.median, at, xerr=_reach(value), color="black", linewidth=1, capsize=2)
+            axes.errorbar(value.median, at, xerr=_reach(value), color="black", linewidth=1, capsize=2)
             said = f"{value.median:.4f}" if figure.kind == "cost" else tables.number(value.median)
             ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             axes.text(value.high + longest * 0.012, at, said, va="center", fontsize=8, bbox=ground)
     axes.set_yticks(range(len(shown)), [textwrap.fill(m.series or m.name, 34) for m in shown], fontsize=9)
     axes.invert_yaxis()
-    axes.set_xlim(0, longest * 1.16)
+    axes.set_xlim(0, longest * 1.24)
     axes.set_xlabel(figure.y or ("time relative to native" if figure.kind == "cost" else shown[0].unit))
     if figure.kind == "cost":
         axes.axvline(1.0, color="black", linewidth=0.8)

@@ -86,16 +86,21 @@ def of_part(part: PartResult) -> Table:
 
 
 def glance(found: Results) -> list[Table]:
-    """The whole in a few lines: what each part's kinds cost relative to native, and the headlines' values."""
+    """The whole in a few lines: what each part's kinds cost relative to native, and the values of headlines and of what
+    has a bar but no such cost."""
     costs = tuple(row for part in found.parts if (row := _glance(part)) is not None)
     columns = ("part", "kinds", f"{TORPOR} / {NATIVE}", "highest", "of", f"{CONTROL} / {NATIVE}", "bars")
-    chosen = [(part, m) for part in found.parts for m in part.measurements if m.headline]
+    chosen = [(part, m) for part in found.parts for m in part.measurements if _is_headline(m)]
     sides = list(dict.fromkeys(side for _, m in chosen for side in m.sides if side != CONTROL))
     values = tuple(
         (part.name, m.name, m.unit, *(spread(m.sides.get(side)) for side in sides), bars(m)) for part, m in chosen
     )
     tables = [Table(columns, costs, ())] if costs else []
     return [*tables, Table(("part", "", "unit", *sides, "bars"), values, ())] if values else tables
+
+
+def _is_headline(measurement: Measurement) -> bool:
+    return measurement.headline or (bool(measurement.bars) and TORPOR not in measurement.cost)
 
 
 def _glance(part: PartResult) -> tuple[str, ...] | None:
