@@ -20,10 +20,11 @@ ALLOWED = {
     "records": {"errors", "paths"},
     "writeback": {"paths", "records"},
     "driver": {"errors", "paths"},
-    "image": {"errors", "paths"},
+    "direct_io": set(),
+    "image": {"errors", "paths", "direct_io"},
     "process": {"errors", "paths", "records"},
-    "store": {"errors", "paths", "records", "image", "process"},
-    "keeper": {"errors", "paths", "records", "writeback", "driver", "image", "process", "store"},
+    "store": {"errors", "paths", "records", "direct_io", "image", "process"},
+    "keeper": {"errors", "paths", "records", "writeback", "driver", "direct_io", "image", "process", "store"},
 }
 """Layer → layers that it may import beside itself and the package's version. The rest (API, command line) may all."""
 

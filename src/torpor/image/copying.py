@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
 
 from blake3 import blake3
 from msgspec import structs
 
+from torpor import direct_io
 from torpor.errors import ImageDamaged
 from torpor.image.manifest import FileEntry, encode
 from torpor.image.reader import read_manifest, verify
@@ -17,6 +21,12 @@ from torpor.image.writer import ImageWriter
 
 _PIECE = 8 << 20
 """Bytes that are read, hashed and written at a time."""
+
+_AT_ONCE = 3
+"""Files: while one waits for the disk the others are read and hashed. The job has the other processors."""
+
+_LARGE = 4 << 20
+"""Files of so many bytes are written past the page cache."""
 
 
 def copy_to_disk(
@@ -29,8 +39,9 @@ def copy_to_disk(
 ) -> None:
     """Make `path` an image of the `disk` tier with the contents of the one in the folder `image`; durable on return.
 
-    `sizes` are the bytes of each file that mean something. `on_sealed` is told the manifest's checksum before the image
-    is there. Raises ImageDamaged, UsageError (`path` is taken), OSError; then nothing is at `path`.
+    `sizes` are the bytes of each file that mean something. `on_bytes` is called by several threads at once; `on_sealed`
+    is told the manifest's checksum before the image is there. Raises ImageDamaged, UsageError (`path` is taken),
+    OSError; then nothing is at `path`.
     """
     manifest = read_manifest(image)
     verify(image, manifest)
@@ -39,9 +50,7 @@ def copy_to_disk(
         for folder, folders, _names in os.walk(image):
             for name in folders:
                 (writer.partial / Path(folder).relative_to(image) / name).mkdir(mode=0o700, exist_ok=True)
-        entries = {
-            entry.path: _copy(image, writer.partial, entry, sizes[entry.path], on_bytes) for entry in manifest.files
-        }
+        entries = _copy_all(image, writer.partial, manifest.files, sizes, on_bytes)
         made = structs.replace(manifest, name=path.name, tier="disk", files=writer.list_files(entries))
         writer.sync()
         encode(made)  # which makes its checksum
@@ -52,23 +61,43 @@ def copy_to_disk(
         raise
 
 
+def _copy_all(
+    image: Path, target: Path, files: list[FileEntry], sizes: dict[str, int], on_bytes: Callable[[int], None]
+) -> dict[str, FileEntry]:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="copy") as threads:
+        copies = {
+            entry.path: threads.submit(_copy, image, target, entry, sizes[entry.path], on_bytes) for entry in files
+        }
+        try:
+            return {path: copy.result() for path, copy in copies.items()}
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+
+
 def _copy(image: Path, target: Path, entry: FileEntry, size: int, on_bytes: Callable[[int], None]) -> FileEntry:
     hasher = blake3()
-    buffer = memoryview(bytearray(min(size, _PIECE)))
     left = size
     with (
         (image / entry.path).open("rb", buffering=0) as source,
         (target / entry.path).open("xb", buffering=0) as out,
+        mmap.mmap(-1, _PIECE) as buffer,  # at a page's begin, as direct writes need it
+        memoryview(buffer) as piece,
     ):
         while left:
-            count = source.readinto(buffer[: min(left, _PIECE)])
+            count = source.readinto(piece[: min(left, _PIECE)])
             if not count:
                 raise ImageDamaged(f"{entry.path} of image {image} is shorter than its manifest says")
-            data = buffer[:count]
-            hasher.update(data)
-            while data:
-                data = data[out.write(data) :]
+            hasher.update(piece[:count])
+            _write(out, piece[:count], directly=size >= _LARGE)
             left -= count
             on_bytes(count)
     shutil.copymode(image / entry.path, target / entry.path)
     return FileEntry(path=entry.path, size=size, hash=f"blake3:{hasher.hexdigest()}")
+
+
+def _write(out: FileIO, data: memoryview, *, directly: bool) -> None:
+    if directly:
+        data = data[direct_io.write(out.fileno(), data) :]
+    while data:
+        data = data[out.write(data) :]

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from torpor import direct_io
 from torpor.image import hashing
 from torpor.image.manifest import SEGMENT, FileEntry
 from torpor.keeper import hostmem
 from torpor.keeper.moves import background
-from torpor.keeper.segments import open_direct
 from torpor.process import pinned
 from torpor.process.pinned import FOLDER, PinnedFile, Saved
 
@@ -114,7 +114,7 @@ class PinnedOut:
 def _write(path: Path, address: int, length: int, *, direct: bool) -> None:
     """Write these bytes into a new file; zeros are left out."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = open_direct(path, flags, length) if direct else os.open(path, flags, 0o600)
+    descriptor = direct_io.opened(path, flags, length) if direct else os.open(path, flags, 0o600)
     try:
         os.ftruncate(descriptor, length)
         data = hostmem.view(address, length)

@@ -7,7 +7,6 @@ system and the length allow it, and hashed on the way.
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torpor import direct_io
 from torpor.driver.copies import Stream
 from torpor.driver.devices import Driver
 from torpor.errors import ImageDamaged
@@ -27,7 +27,6 @@ from torpor.keeper.placement import Piece
 from torpor.keeper.pool import Pool, Segment
 from torpor.keeper.transfer import Moved
 
-_DIRECT_ALIGNMENT = 4096
 _IO = 16 << 20
 """Bytes of one read or write call: large enough for the disk, small enough to notice a full one early."""
 
@@ -151,7 +150,7 @@ def _bind(action: Callable[..., int], *arguments: object) -> transfer.Work:
 
 
 def write_file(path: Path, data: memoryview) -> None:
-    descriptor = open_direct(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data))
+    descriptor = direct_io.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data))
     try:
         at = 0
         while at < len(data):
@@ -165,7 +164,7 @@ def write_file(path: Path, data: memoryview) -> None:
 
 
 def _read_file(path: Path, data: memoryview) -> None:
-    descriptor = open_direct(path, os.O_RDONLY, len(data))
+    descriptor = direct_io.opened(path, os.O_RDONLY, len(data))
     try:
         at = 0
         while at < len(data):
@@ -175,16 +174,3 @@ def _read_file(path: Path, data: memoryview) -> None:
             at += count
     finally:
         os.close(descriptor)
-
-
-def open_direct(path: Path, flags: int, length: int) -> int:
-    """With O_DIRECT where the file system and the length of what is to be moved allow it."""
-    if length % _DIRECT_ALIGNMENT == 0:
-        try:
-            return os.open(path, flags | os.O_CLOEXEC | os.O_DIRECT, 0o600)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            # A file system without O_DIRECT may have made the file before it said so.
-            flags &= ~os.O_EXCL
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
+from torpor import direct_io
 
-_ALIGNED = 4096
 _LARGE = 4 << 20
-_DIRECT = 16 << 20
-"""Bytes of one direct write."""
 
 _MOST_PARTS = 512
 """Buffers of one readv or writev call; Linux takes up to 1024."""
@@ -39,7 +34,7 @@ class Files:
         try:
             views = [memoryview(part).cast("B") for part in parts if len(part)]
             if views and len(views[0]) >= _LARGE:
-                views[0] = views[0][_write_directly(descriptor, views[0]) :]
+                views[0] = views[0][direct_io.write(descriptor, views[0]) :]
             _write_all(descriptor, [view for view in views if len(view)])
             os.fsync(descriptor)
         except OSError as error:
@@ -65,24 +60,6 @@ class Files:
             raise
         finally:
             os.close(descriptor)
-
-
-def _write_directly(descriptor: int, part: memoryview) -> int:
-    """Write as much of the part's beginning as can go past the page cache; returns how many bytes that was."""
-    if np.frombuffer(part, np.uint8).ctypes.data % _ALIGNED:
-        return 0
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    at, end = 0, len(part) // _ALIGNED * _ALIGNED
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
-        while at < end:
-            at += os.write(descriptor, part[at : min(at + _DIRECT, end)])
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system without it; or after a short write, which the rest will explain
-            raise
-    finally:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
-    return at
 
 
 def _write_all(descriptor: int, parts: list[memoryview]) -> None:
