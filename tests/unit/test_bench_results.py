@@ -115,6 +115,8 @@ def test_runs_of_one_machine_are_joined() -> None:
     names = [(part.name, [m.name for m in part.measurements]) for part in joined.parts]
     assert names == [("p", ["old", "new"]), ("q", [])]
     assert joined.quick
+    joined.command[-1] = "two words"
+    assert results.told(joined.command) == "torpor bench; torpor 'two words'"
     again = results.merged([first, second, found_in(measured("old", unit="h"))])
     assert [(m.name, m.unit) for m in again.parts[0].measurements] == [("new", "ns"), ("old", "h")]
     skipped = PartResult(name="p", title="The part", status="skipped", reason="no GPU")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from torpor.bench.results import PartResult, Results, Spread
+from torpor.bench.results import PartResult, Results, Spread, told
 from torpor.bench.settings import CONTROL, TORPOR
 from torpor.bench.verdict import FEW
 
@@ -97,7 +96,7 @@ def differences(first: Results, second: Results) -> list[str]:
         if getattr(first, name) != getattr(second, name):
             found.append(f"{name}: {getattr(first, name)} → {getattr(second, name)}")
     if first.command != second.command:  # as in the requests to serve, which make other figures
-        found.append(f"command: {shlex.join(first.command)} → {shlex.join(second.command)}")
+        found.append(f"command: {told(first.command)} → {told(second.command)}")
     before, after = ({part.name: part.status for part in run.parts} for run in (first, second))
     found += [
         f"part {name}: {before[name]} → {after[name]}"

@@ -6,6 +6,7 @@ Times are seconds unless a unit says otherwise; sizes are bytes, GB are 1e9 and 
 from __future__ import annotations
 
 import math
+import shlex
 import statistics
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,6 +20,9 @@ from torpor.errors import NotFound, UsageError
 FORMAT = 1
 EARLIER = " (in an earlier one of the runs joined here)"
 """What a reason ends with that is not the last run's."""
+
+NEXT = ";"
+"""Stands between the commands of runs that were joined."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -171,6 +175,17 @@ def save(results: Results, path: Path) -> None:
         raise
 
 
+def told(command: Sequence[str]) -> str:
+    """As one types it; of joined runs one after the other: `torpor bench raw; torpor bench launch`."""
+    commands: list[list[str]] = [[]]
+    for word in command:
+        if word == NEXT:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return "; ".join(map(shlex.join, commands))
+
+
 def load(path: Path) -> Results:
     """Read results.json (or the folder that holds it). NotFound, or UsageError where it is something else."""
     file = path / "results.json" if path.is_dir() else path
@@ -223,7 +238,7 @@ def merged(found: Sequence[Results]) -> Results:
         parts.update({part.name: _joined(parts.get(part.name), part) for part in run.parts})
     return msgspec.structs.replace(
         first,
-        command=[word for one in found for word in [*one.command, ";"]][:-1],
+        command=[word for one in found for word in [*one.command, NEXT]][:-1],
         quick=any(one.quick for one in found),
         parts=list(parts.values()),
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from torpor.bench.report import tables
-from torpor.bench.results import Results
+from torpor.bench.results import Results, told
 
 
 def text(found: Results, drawn: Mapping[str, Path]) -> str:
     """The whole page; `drawn` are the figures' files by `<part>-<figure>`, shown by their names."""
     lines = ["# What Torpor costs and saves", ""]
-    lines += [f"{tables.machine_line(found)}  ", f"`{shlex.join(found.command)}`", ""]
+    lines += [f"{tables.machine_line(found)}  ", f"`{told(found.command)}`", ""]
     for line in tables.legend(found):
         lines += [line, ""]
     for table in tables.glance(found):

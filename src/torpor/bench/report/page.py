@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import shlex
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
 from torpor.bench.report import tables
-from torpor.bench.results import PartResult, Results
+from torpor.bench.results import PartResult, Results, told
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; color: #222; }
@@ -26,7 +25,7 @@ code { background: #f3f3f3; padding: .1em .3em; }
 def text(found: Results, drawn: Mapping[str, Path]) -> str:
     """The whole page; `drawn` are the figures' PNG files by `<part>-<figure>`."""
     body = ["<h1>What Torpor costs and saves</h1>"]
-    body.append(f"<p>{escape(tables.machine_line(found))}<br><code>{escape(shlex.join(found.command))}</code></p>")
+    body.append(f"<p>{escape(tables.machine_line(found))}<br><code>{escape(told(found.command))}</code></p>")
     for line in tables.legend(found):
         warning = ' class="warning"' if line in (tables.SOFTWARE_GPU, tables.QUICK) else ""
         body.append(f"<p{warning}>{escape(line)}</p>")
