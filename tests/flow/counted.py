@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from cuda.bindings import driver
 
@@ -20,6 +20,14 @@ def check(result: tuple[Any, ...]) -> Any:
     if status != driver.CUresult.CUDA_SUCCESS:
         raise RuntimeError(status.name)
     return values[0] if len(values) == 1 else values
+
+
+def launch_for_ever(kernel: Any) -> NoReturn:
+    print("ready", flush=True)
+    while True:
+        check(driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+        check(driver.cuCtxSynchronize())
+        time.sleep(0.005)
 
 
 def main() -> int:
@@ -41,11 +49,7 @@ def main() -> int:
         check(driver.cuMemcpyHtoD(memory, data, len(data)))
     check(driver.cuCtxSynchronize())
     if options.pause:
-        print("ready", flush=True)
-        while True:
-            check(driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
-            check(driver.cuCtxSynchronize())
-            time.sleep(0.005)
+        launch_for_ever(kernel)
     return int(options.exit)
 
 

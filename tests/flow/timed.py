@@ -12,8 +12,9 @@ import os
 import resource
 import sys
 import time
+from pathlib import Path
 
-from counted import check
+from counted import check, launch_for_ever
 from cuda.bindings import driver
 
 KERNEL = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry _Z7nothingPfi() { ret; }\n\0"
@@ -50,16 +51,14 @@ def main() -> None:
         overlap(memory)
     check(driver.cuCtxSynchronize())
     if options.no_files:
-        time.sleep(0.5)  # the first look has been taken, and the first figures are written
+        profile = Path(os.environ["TORPOR_JOB_DIR"], "profile")
+        while not any(profile.glob("*.kernels.json")):
+            time.sleep(0.01)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if options.fork and (child := os.fork()):
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     if options.pause:
-        print("ready", flush=True)
-        while True:
-            check(driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
-            check(driver.cuCtxSynchronize())
-            time.sleep(0.005)
+        launch_for_ever(kernel)
 
 
 if __name__ == "__main__":

@@ -112,9 +112,10 @@ HANGING_DISK = """
     driver.cuInit(0)
     driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
     memory = driver.cuMemAlloc(64)[1]
-    time.sleep(0.5)  # then the first figures are written, and the next are a while off
-    [file] = os.listdir(folder := os.environ["TORPOR_JOB_DIR"] + "/profile")
-    os.mkfifo(f"{folder}/{file}.partial")
+    folder = os.environ["TORPOR_JOB_DIR"] + "/profile"
+    while not (written := [name for name in os.listdir(folder) if name.endswith(".kernels.json")]):
+        time.sleep(0.01)
+    os.mkfifo(f"{folder}/{written[0]}.partial")  # the next figures are a while off
     driver.cuMemsetD8(memory, 1, 64)
     time.sleep(2.5)
     for _ in range(70_000):  # more than one buffer of records
