@@ -10,8 +10,6 @@ import fcntl
 import os
 from pathlib import Path
 
-import numpy as np
-
 ALIGNED = 4096
 """Addresses, lengths and places in the file have to be multiples of this."""
 
@@ -37,6 +35,8 @@ def write(descriptor: int, part: memoryview) -> int:
 
     Returns how many bytes that was; the rest is the caller's.
     """
+    import numpy as np  # which takes longer to load than a keeper to start
+
     if np.frombuffer(part, np.uint8).ctypes.data % ALIGNED:
         return 0
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
