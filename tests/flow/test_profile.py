@@ -169,6 +169,22 @@ def test_a_while_in_a_running_job(torpor: Cli) -> None:
     torpor("profile", "counted", check=4)
 
 
+def test_a_file_that_cannot_be_written_takes_nothing_else_with_it(torpor: Cli, tmp_path: Path) -> None:
+    nowhere = "/proc/timeline.png"
+    folder = tmp_path / "out"
+    run = torpor("profile", "--gpu", "sim", "--plot", nowhere, "--out", str(folder), "--", *command(), check=0)
+    told = run.stderr.decode()
+    assert f"{nowhere} could not be written" in told and "cuLaunchKernel" in told
+    assert sorted(file.name for file in folder.iterdir()) == ["profile.json", "profile.txt", "timeline.png"]
+    job = torpor_api.run(command("--pause"), name="counted", gpu="sim")
+    eventually(lambda: walking.printed(job))
+    looked = torpor("profile", "counted", "--seconds", "0.5", "--plot", nowhere, check=1)
+    assert f"{nowhere} could not be written" in looked.stderr.decode()
+    assert looked.stdout.startswith(b"counted: ")
+    job.kill()
+    assert job.wait(100)
+
+
 def test_ctrl_c_may_come_while_a_profile_begins(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,9 @@ def command(
     return _whole_run(start, sampler, gpu, out, plot)
 
 
+UNWRITTEN = 1
+"""Exit status of a look at a job whose report is printed, but could not be written."""
+
 _HINT = "`torpor profile JOB`, or `torpor profile -- CMD…`"
 
 
@@ -119,9 +122,9 @@ def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: P
     except KeyboardInterrupt:
         pass  # the question is answered so far; the job runs on
     profile = summarise(sampler.end(), job)
-    text = _write(profile, out, plot)
+    text, whole = _write(profile, out, plot)
     output.result(profile.to_dict(), text)
-    return 0
+    return 0 if whole else UNWRITTEN
 
 
 def _whole_run(
@@ -144,11 +147,7 @@ def _whole_run(
 
     def tell() -> None:
         profile = summarise(sampler.end(), job)
-        try:
-            text = _write(profile, out, plot)
-        except OSError as error:  # the command's exit status is more than a file of ours
-            output.note(f"the report was not written: {error}")
-            text = ""
+        text, _ = _write(profile, out, plot)  # the command's exit status is more than a file of ours
         if output.as_json:
             output.result(profile.to_dict(), "")
         else:
@@ -157,22 +156,32 @@ def _whole_run(
     return foreground.stay(job, at_begin=begin, at_signal=sampler.look_now, at_end=tell)
 
 
-def _write(profile: Profile, out: Path | None, plot: Path | None) -> str:
+def _write(profile: Profile, out: Path | None, plot: Path | None) -> tuple[str, bool]:
+    """The report as text, and whether its files are there: what cannot be written is told, and takes nothing else."""
     from torpor.errors import MissingPart
     from torpor.profiling import plot as picture
     from torpor.profiling import text
 
     written = text.report(profile, output.table, output.size)
+    files: list[tuple[Path, Callable[[Path], object]]] = []
     if plot is not None:
-        picture.draw(profile, plot)
+        files.append((plot, partial(picture.draw, profile)))
     if out is not None:
-        (out / "profile.json").write_text(json.dumps(profile.to_dict(), indent=1) + "\n")
-        (out / "profile.txt").write_text(written + "\n")
+        files += [
+            (out / "profile.json", lambda file: file.write_text(json.dumps(profile.to_dict(), indent=1) + "\n")),
+            (out / "profile.txt", lambda file: file.write_text(written + "\n")),
+            (out / "timeline.png", partial(picture.draw, profile)),
+        ]
+    whole = True
+    for file, write in files:
         try:
-            picture.draw(profile, out / "timeline.png")
+            write(file)
         except MissingPart as error:
-            output.note(f"no timeline.png: {error.message}")
-    return written
+            output.note(f"no {file.name}: {error.message}")
+        except OSError as error:
+            output.note(f"{file} could not be written: {error.strerror or error}")
+            whole = False
+    return written, whole
 
 
 def _need_matplotlib() -> None:
