@@ -74,6 +74,9 @@ def test_images_of_a_store_are_shown_verified_tagged_and_removed(torpor: Cli, st
     assert shown["chunk"] == MIB // 2
     assert {one["kind"] for one in shown["streams"]} == {"block", "file"}
     assert "chunks" in torpor("show", "job-1@").stdout.decode()
+    of_image = ("--checkpoint", "2", "--restore", "1", "--rate", "3", "--price", "30000")
+    there, here = (torpor.json("plan", "--image", name, *of_image)["ways"][0] for name in ("job-1@", "job-1"))
+    assert there["storage_per_day"] == here["storage_per_day"] > 0
     torpor("verify", "job-1@", "job-1")
     torpor("tag", "job-1@", "best")
     assert torpor.json("images", "--store", "@")[0]["tags"] == ["best"]

@@ -71,6 +71,9 @@ def test_the_verb(torpor: Cli, tmp_path: Path) -> None:
     assert way["restart_seconds"] == pytest.approx(60)
     assert told["without_lost_share"] > 0.9
     assert told["assumptions"]
+    own = ("--app-checkpoint", "30", "--app-restore", "90", "--size", "30", "--price", "0.5")
+    for its, costs in ((), 0.5), (("--app-size", "6"), 0.1):
+        assert torpor.json("plan", *known, *own, *its)["ways"][1]["storage_per_day"] == pytest.approx(costs)
     picture = tmp_path / "plan.png"
     both = (*known, "--app-checkpoint", "30", "--app-restore", "90")
     text = torpor("plan", *both, "--plot", str(picture)).stdout.decode()
@@ -87,6 +90,7 @@ def test_the_verb(torpor: Cli, tmp_path: Path) -> None:
         (("--checkpoint", "1", "--restore", "1", "--rate", "3", "--mtbf", "8"), "--mtbf and --rate"),
         (("--checkpoint", "1", "--restore", "1", "--rate", "3", "--plot", "/nowhere/a.png"), "/nowhere is no folder"),
         (("--checkpoint", "1", "--restore", "1", "--rate", "3", "--app-restore", "9"), "--app-checkpoint"),
+        (("--checkpoint", "1", "--restore", "1", "--rate", "3", "--app-size", "9"), "--app-checkpoint"),
         (("--checkpoint", "0", "--restore", "1", "--rate", "3"), "checkpoint"),
         (("--checkpoint", "1", "--restore", "1", "--rate", "-3"), "rate"),
         (("--checkpoint", "1", "--restore", "1", "--mtbf", "0.003"), "--mtbf is in hours"),

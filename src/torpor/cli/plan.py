@@ -29,7 +29,7 @@ ASSUMPTIONS = (
 
 
 @click.command("plan")
-@click.option("--image", help="Take checkpoint cost and size from this image.")
+@click.option("--image", help="Take checkpoint cost and size from this image, here or in a store (IMAGE@STORE).")
 @click.option("--checkpoint", type=_POSITIVE, metavar="S", help="Seconds that the job stands still for a checkpoint.")
 @click.option("--restore", type=_AT_LEAST_0, metavar="S", help="Seconds from the verb until the job works on.")
 @click.option("--detect", type=_AT_LEAST_0, default=60.0, show_default=True, metavar="S",
@@ -45,6 +45,7 @@ ASSUMPTIONS = (
               help="Of the Weibull distribution of the time between them (simulation only).")
 @click.option("--app-checkpoint", type=_POSITIVE, metavar="S", help="The same of the application's own checkpoint.")
 @click.option("--app-restore", type=_AT_LEAST_0, metavar="S", help="Its start until training moves again.")
+@click.option("--app-size", type=_AT_LEAST_0, metavar="GB", help="Size of its checkpoint.  [default: as --size]")
 @click.option("--length", type=_POSITIVE, metavar="H", help="Hours of work in the job: what no checkpoints cost.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves as PNG (matplotlib).")
 @output.json_flag
@@ -85,22 +86,30 @@ def _ways(given: dict[str, Any]) -> list[Way]:
 
     cost, size = given["checkpoint"], given["size"]
     if given["image"] is not None:
-        manifest = api.open_image(given["image"]).manifest
-        cost = cost if cost is not None else sum(manifest.phases.values())  # they overlap
-        size = size if size is not None else (manifest.gpu_bytes + manifest.cpu_bytes) / 1e9
+        image = api.find(given["image"]).show()
+        cost = cost if cost is not None else sum(image["phases"].values())  # they overlap
+        size = size if size is not None else (image["gpu_bytes"] + image["cpu_bytes"]) / 1e9
     if not cost:
         raise UsageError("what a checkpoint costs is not known", hint="give --checkpoint S, or --image NAME")
     if given["restore"] is None:
         raise UsageError("what a restore costs is not known", hint="give --restore S; `torpor restore` prints it")
     detect = given["detect"]
-    kept = (size or 0.0) * 1e9 * given["keep"]
-    ways = [Way("torpor", cost * SECOND, (given["restore"] + detect) * SECOND, kept)]
+    ways = [Way("torpor", cost * SECOND, (given["restore"] + detect) * SECOND, _kept(given, size))]
     if (given["app_checkpoint"] is None) != (given["app_restore"] is None):
         raise UsageError("the application's own way needs both", hint="give --app-checkpoint S and --app-restore S")
     if given["app_checkpoint"] is not None:
         restart = (given["app_restore"] + detect) * SECOND
-        ways.append(Way("application", given["app_checkpoint"] * SECOND, restart, kept))
+        its_size = given["app_size"] if given["app_size"] is not None else size
+        ways.append(Way("application", given["app_checkpoint"] * SECOND, restart, _kept(given, its_size)))
+    elif given["app_size"] is not None:
+        raise UsageError("--app-size is of the application's own way", hint="give --app-checkpoint S, too")
     return ways
+
+
+def _kept(given: dict[str, Any], size: float | None) -> float:
+    """Bytes of all images that are kept."""
+    keep: int = given["keep"]
+    return (size or 0.0) * 1e9 * keep
 
 
 def _conditions(given: dict[str, Any]) -> Conditions:
