@@ -68,6 +68,17 @@ def test_the_whole_at_a_glance() -> None:
     assert costs.rows[0][1:5] == ("1", "1.000", "1.000", "launch")
 
 
+def test_sides_are_explained_where_there_are_any() -> None:
+    def told(*sides: str) -> str:
+        values = {side: results.spread([1.0]) for side in sides}
+        return " ".join(tables.legend(found_in(Measurement(name="start", unit="s", sides=values))))
+
+    assert "CRIU" not in told("native", "torpor", "control") and "dram" not in told("native", "torpor")
+    assert "with CRIU" in told("native", "driver + CRIU disk") and "one run" in told("torpor", "driver + CRIU")
+    assert "in memory" in told("torpor", "driver + CRIU")
+    assert "hbm, in GPU memory" in told("native", "torpor hbm")
+
+
 def test_a_command_is_told_without_its_folder() -> None:
     told = cli_bench._told(["bench", "raw", "--out", "/somewhere", "--groups", "3", "--out=/elsewhere"])
     assert told == ["bench", "raw", "--groups", "3"]

@@ -74,7 +74,12 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @command.command("run")
 @click.argument("names", metavar="[PART…]", nargs=-1)
 @click.option("--quick", is_flag=True, help="Few turns: enough to see that everything runs.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where the report goes.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the report goes.  [default: torpor-bench-<date> here]",
+)
 @click.option(
     "--vm",
     type=click.Choice(get_args(Vm)),
@@ -184,13 +189,20 @@ _RESULTS = click.Path(path_type=Path)
 
 
 @command.command("report")
-@click.argument("files", metavar="RESULTS.json…", nargs=-1, required=True, type=_RESULTS)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", required=True)
+@click.argument("files", metavar="RUN…", nargs=-1, required=True, type=_RESULTS)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    required=True,
+    help="Where the report goes.",
+)
 @output.json_flag
 def report_verb(files: tuple[Path, ...], out: Path) -> None:
     """Draw a report again, or one report of several runs on the same machine.
 
-    What was measured again counts as it was in the last of them.
+    A run is named by its results.json, or by the folder that holds it. What was measured again counts as it was in the
+    last of them.
     """
     from torpor.bench import report, results
     from torpor.bench.report import plots
@@ -204,15 +216,15 @@ def report_verb(files: tuple[Path, ...], out: Path) -> None:
 
 
 @command.command("compare")
-@click.argument("first", metavar="A.json", type=_RESULTS)
-@click.argument("second", metavar="B.json", type=_RESULTS)
+@click.argument("first", metavar="A", type=_RESULTS)
+@click.argument("second", metavar="B", type=_RESULTS)
 @click.option("--all", "everything", is_flag=True, help="Show what stayed the same, too.")
 @output.json_flag
 def compare_verb(first: Path, second: Path, everything: bool) -> int:
     """What got better or worse from A to B by more than both spreads.
 
-    Exits with 0 when nothing of Torpor's got worse, with 1 when something did. Native sides and the driver's own way
-    are shown, and change nothing in that.
+    A and B are two runs' results.json, or the folders that hold them. Exits with 0 when nothing of Torpor's got worse,
+    with 1 when something did. Native sides and the driver's own way are shown, and change nothing in that.
     """
     from torpor.bench import comparison, results
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torpor.bench import verdict
 from torpor.bench.results import Measurement, PartResult, Results, Spread
-from torpor.bench.settings import CONTROL, NATIVE, TORPOR
+from torpor.bench.settings import CONTROL, DRIVER, NATIVE, TORPOR
 
 SOFTWARE_GPU = "Measured on the software GPU: it shows that the benchmark works, and says nothing about speed."
 QUICK = "A quick run: too few turns for a verdict."
@@ -137,10 +137,22 @@ def legend(found: Results) -> list[str]:
         lines.append(QUICK)
     lines.append(
         "Medians, in brackets the interval that holds the median of many more runs with 95 % (of fewer than nine: the "
-        f"lowest and the highest). Ratios to {NATIVE} are medians of adjacent turns, always so that more is slower; "
+        "lowest and the highest); one run, and runs that are all alike, have none. "
+        f"Ratios to {NATIVE} are medians of adjacent turns, always so that more is slower; "
         f"{CONTROL} is a second native copy: what it differs from 1 is noise. A bar is met or missed where the whole "
         "interval, widened by that noise, is on one side of it."
     )
+    sides = {side for part in found.parts for measurement in part.measurements for side in measurement.sides}
+    if any(side.startswith(DRIVER) for side in sides):
+        lines.append(
+            f"{DRIVER} is the driver's own checkpoint with CRIU. Its images and Torpor's are in memory where no place "
+            "is named. A bar against it goes by one run where there is one."
+        )
+    if any(side.startswith(f"{TORPOR} ") for side in sides):
+        lines.append(
+            "Where the bytes of a job that sleeps are: hbm, in GPU memory, and its process stays; dram, in an image in "
+            "the host's memory; disk, in an image on the disk."
+        )
     return lines
 
 
