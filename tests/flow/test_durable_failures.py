@@ -160,6 +160,22 @@ def test_a_full_disk_keeps_it_in_memory_until_there_is_room(torpor: Cli, home: P
     goes_on(job, counts(job)[-1])
 
 
+def test_a_full_disk_keeps_it_in_memory_until_a_folder_has_room(torpor: Cli, home: Path, small: Store) -> None:
+    del small
+    job, there = counter(), home / "small" / "there"
+    image = job.checkpoint(to=there, tier="dram")
+    with pytest.raises(errors.NoSpace, match="whole in memory"):
+        image.flush()
+    image.verify()
+    assert [one.name for one in there.parent.iterdir()] == ["store"]
+    subprocess.run(["mount", "-o", "remount,size=1g", home / "small"], check=True)
+    assert torpor.json("flush", "count-1")["flushed"][0]["place"] == str(there)
+    nothing_is_left()
+    api.open_image(there).verify()
+    api.restore(there)
+    goes_on(job, counts(job)[-1])
+
+
 def test_a_flush_may_come_when_the_image_has_just_left_memory(
     home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

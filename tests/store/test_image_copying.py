@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -75,3 +76,15 @@ def test_of_a_copy_that_fails_nothing_is_left(image: Path, tmp_path: Path, monke
         copy(image, tmp_path / "disk" / "job-1")
     assert list((tmp_path / "disk").iterdir()) == []
     assert not any(thread.name.startswith("copy") for thread in threading.enumerate())
+
+
+def test_a_full_disk_is_told_as_such(image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not as an error of the memory that could not be given back meanwhile."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(direct_io, "write", fail)
+    with pytest.raises(OSError, match="No space"):
+        copy(image, tmp_path / "disk" / "job-1")
+    assert list((tmp_path / "disk").iterdir()) == []

@@ -77,12 +77,12 @@ def _copy_all(
 
 def _copy(image: Path, target: Path, entry: FileEntry, size: int, on_bytes: Callable[[int], None]) -> FileEntry:
     hasher = blake3()
+    # At a page's begin, as direct writes need it. Not closed by hand: an error that is under way holds parts of it.
+    piece = memoryview(mmap.mmap(-1, _PIECE))
     left = size
     with (
         (image / entry.path).open("rb", buffering=0) as source,
         (target / entry.path).open("xb", buffering=0) as out,
-        mmap.mmap(-1, _PIECE) as buffer,  # at a page's begin, as direct writes need it
-        memoryview(buffer) as piece,
     ):
         while left:
             count = source.readinto(piece[: min(left, _PIECE)])
