@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,49 @@ def test_a_shells_limits_are_shed() -> None:
     lifted, cpus, nice, possible = done.stdout.split()
     assert (lifted, int(cpus)) == ("True", len(os.sched_getaffinity(0)))
     assert nice == possible
+
+
+AMBIENT = """
+import ctypes, os, signal
+from torpor.process import limits
+system = ctypes.CDLL(None)
+bound = ctypes.c_ulong(1)
+system.syscall(238, 2, ctypes.byref(bound), 64)  # set_mempolicy: MPOL_BIND to node 0
+system.syscall(251, 1, 0, 3 << 13)  # ioprio_set: idle
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+limits.shed()
+policy = ctypes.c_int(-1)
+known = system.syscall(239, ctypes.byref(policy), None, 0, None, 0) == 0  # get_mempolicy
+print(policy.value if known else 0, system.syscall(252, 1, 0) >> 13)
+print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), os.waitstatus_to_exitcode(os.system("exit 3")))
+"""
+
+
+def test_nodes_io_priority_and_signals_are_shed() -> None:
+    done = subprocess.run([sys.executable, "-c", AMBIENT], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["0", "0", "set()", "3"]
+
+
+def test_a_job_comes_back_though_who_asks_holds_signals_back(home: Path) -> None:
+    """Its supervisor has to hear of SIGCHLD, and is started by whoever runs the job."""
+    del home
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:  # the child has them blocked, too, so nothing but SIGKILL ends it
+        done = subprocess.run(
+            [sys.executable, "-m", "torpor", "run", "--gpu", "sim", "--", "true"], timeout=60, stdin=subprocess.DEVNULL
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+    assert done.returncode == 0
+
+
+def test_no_limit_keeps_the_keeper_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert limits.lift(resource.RLIMIT_NOFILE, 1 << 30) == resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def test_what_may_not_be_lifted_is_lifted_as_far_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 from contextlib import suppress
 
 _SHELL = ("AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "NPROC", "RSS")
@@ -11,6 +13,8 @@ _SHELL = ("AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "NPROC", "RSS")
 
 _CPUS = range(8192)
 """More than Linux can have; it leaves out those that are not there, or not in the process's cgroup."""
+
+_SET_MEMPOLICY, _IOPRIO_SET, _OF_PROCESS = 238, 251, 1  # system calls of x86_64
 
 
 def most_descriptors() -> int:
@@ -20,8 +24,9 @@ def most_descriptors() -> int:
 
 
 def shed() -> None:
-    """Do away with the limits, the CPUs and the priority of the shell that happened to start this process, as far as it
-    may: it works for others, too, and for longer. What cgroups say holds. For a process with one thread."""
+    """Do away with the limits, the CPUs, the NUMA nodes, the priorities and the signals held back of the shell that
+    happened to start this process, as far as it may: it works for others, too, and for longer. What cgroups say holds.
+    For a process with one thread."""
     lift(resource.RLIMIT_NOFILE, most_descriptors())
     for name in _SHELL:
         lift(getattr(resource, f"RLIMIT_{name}"), resource.RLIM_INFINITY)
@@ -32,6 +37,11 @@ def shed() -> None:
     if os.getpriority(os.PRIO_PROCESS, 0) > 0:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, 0)
+    system = ctypes.CDLL(None)
+    system.syscall(_SET_MEMPOLICY, 0, None, 0)
+    system.syscall(_IOPRIO_SET, _OF_PROCESS, 0, 0)  # back to what goes with the scheduler's
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it takes away how a child has ended
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def lift(limit: int, wanted: int) -> tuple[int, int]:
@@ -40,5 +50,6 @@ def lift(limit: int, wanted: int) -> tuple[int, int]:
     try:
         resource.setrlimit(limit, (wanted, wanted))
     except (OSError, ValueError):
-        resource.setrlimit(limit, (before[1], before[1]))
+        with suppress(OSError, ValueError):  # e.g. beyond what the kernel allows anybody by now
+            resource.setrlimit(limit, (before[1], before[1]))
     return before

@@ -323,6 +323,7 @@ def main(spec_fd: int, report: int) -> None:
     with os.fdopen(spec_fd, "rb") as file:
         spec = json.load(file)
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever starts it may hold signals back, or this thread of it
     for number in (signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     umask = os.umask(0o077)
