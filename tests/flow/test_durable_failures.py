@@ -176,6 +176,21 @@ def test_a_full_disk_keeps_it_in_memory_until_a_folder_has_room(torpor: Cli, hom
     goes_on(job, counts(job)[-1])
 
 
+def test_nothing_stays_of_a_writer_that_was_killed(torpor: Cli, home: Path) -> None:
+    start_keeper(home, {"TORPOR_FAULT": "write chunks@2=kill"})
+    job, there = counter(), home / "to" / "there"
+    image = job.checkpoint(to=there, tier="dram")
+    with pytest.raises(errors.TorporError, match="was killed"):
+        image.flush()
+    assert list(there.parent.iterdir()) == []
+    image.verify()
+    torpor("keeper", "stop")  # which goes on failing
+    assert torpor.json("flush", "count-1")["flushed"][0]["place"] == str(there)
+    nothing_is_left()
+    api.restore(there)
+    goes_on(job, counts(job)[-1])
+
+
 def test_a_flush_may_come_when_the_image_has_just_left_memory(
     home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

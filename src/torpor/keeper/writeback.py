@@ -8,6 +8,7 @@ the images (`torpor.writeback`), so the next keeper goes on from there.
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 import sys
 import threading
@@ -218,6 +219,8 @@ class Writeback:
                 self._run_writer(order)
             after = writeback.course_of(image)
             if after is not None and after.phase in ("waiting", "writing"):
+                if order.target.path is not None:  # what it had no time to remove
+                    shutil.rmtree(f"{order.target.path}.partial", ignore_errors=True)
                 raise TorporError("the process that wrote it was killed", hint="was there too little memory?")
         except TorporError as error:
             after = writeback.course_of(image) or course
