@@ -138,15 +138,16 @@ def legend(found: Results) -> list[str]:
     lines.append(
         "Medians, in brackets the interval that holds the median of many more runs with 95 % (of fewer than nine: the "
         "lowest and the highest); one run, and runs that are all alike, have none. "
-        f"Ratios to {NATIVE} are medians of adjacent turns, always so that more is slower; "
-        f"{CONTROL} is a second native copy: what it differs from 1 is noise. A bar is met or missed where the whole "
-        "interval, widened by that noise, is on one side of it."
+        f"Ratios to {NATIVE} are medians of the ratios of adjacent turns, which the medians beside them need not give, "
+        f"always so that more is slower; {CONTROL} is a second native copy: what it differs from 1 is noise. A bar is "
+        "met or missed where the whole interval, widened by that noise, is on one side of it."
     )
     sides = {side for part in found.parts for measurement in part.measurements for side in measurement.sides}
     if any(side.startswith(DRIVER) for side in sides):
         lines.append(
-            f"{DRIVER} is the driver's own checkpoint with CRIU. Its images and Torpor's are in memory where no place "
-            "is named. A bar against it goes by one run where there is one."
+            f"{DRIVER} is the driver's own checkpoint, which brings GPU memory into the process's, with CRIU. Its "
+            "images and Torpor's are in memory where no place is named. A bar against it goes by one run where there "
+            "is one."
         )
     if any(side.startswith(f"{TORPOR} ") for side in sides):
         lines.append(
