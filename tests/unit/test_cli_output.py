@@ -27,6 +27,8 @@ def test_sizes(count: int, text: str) -> None:
 
 def test_rates_are_decimal() -> None:
     assert output.rate(55_200_000_000, 1.0) == "55.2 GB/s"
+    assert output.rate(0, 1.0) == "0.0 GB/s"
+    assert output.rate(2_000_000, 1.0) == "2.0 MB/s"  # as with `--limit 2MB/s`
     assert output.rate(1, 0.0) == "-"
 
 
@@ -39,6 +41,11 @@ def test_ages(seconds: float, text: str) -> None:
 
 def test_tables_line_up() -> None:
     assert output.table(("a", "b"), [("xx", "1"), ("y", "22")]) == "A   B\nxx  1\ny   22"
+
+
+def test_what_is_no_line_of_text_leaves_tables_whole() -> None:
+    told = output.table(("a", "b"), [("sh -c a\nb\x1b[31m", "1"), ("für", "2")])
+    assert told.splitlines()[1:] == [r"sh -c a\nb\x1b[31m  1", "für                 2"]
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,18 @@ def result(data: Any, text: str) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Aligned text under upper-case headings; bold headings on a terminal."""
-    lines = [[name.upper() for name in columns], *[list(row) for row in rows]]
+    lines = [[name.upper() for name in columns], *[[one_line(cell) for cell in row] for row in rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     text[0] = styled(text[0], "1", sys.stdout)
     return "\n".join(text)
+
+
+def one_line(text: str) -> str:
+    """What a user may have named as he liked, as a command: line ends and escape sequences as one writes them."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def styled(text: str, code: str, stream: Any) -> str:
@@ -102,8 +109,11 @@ def size(count: int | float) -> str:
 
 
 def rate(count: int | float, seconds: float) -> str:
-    """Bytes per second for people, in powers of 1000, as links are rated: `55.2 GB/s`."""
-    return f"{count / seconds / 1e9:.1f} GB/s" if seconds > 0 else "-"
+    """Bytes per second for people, in powers of 1000, as links are rated: `55.2 GB/s`, `2.0 MB/s`."""
+    if seconds <= 0:
+        return "-"
+    value = count / seconds
+    return f"{value / 1e9:.1f} GB/s" if value >= 1e8 or value == 0 else f"{value / 1e6:.1f} MB/s"
 
 
 def second(created: str) -> str:

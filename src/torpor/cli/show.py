@@ -53,7 +53,7 @@ def text(data: dict[str, Any], every: bool) -> str:
     if data["phases"]:
         lines.append("phases")
         lines += [f"  {name:<20} {seconds * 1000:9.1f} ms" for name, seconds in data["phases"].items()]
-    return "\n".join(lines)
+    return "\n".join(map(output.one_line, lines))
 
 
 def _state(data: dict[str, Any]) -> str:

@@ -184,5 +184,5 @@ def _notes(recording: Recording) -> list[str]:
         if not process.whole:
             notes.append(f"process {process.pid} ended without its last word: what came after the last look is missing")
     if not recording.processes:
-        notes.append("no process used the driver")
+        notes.append("no process used the driver in that time")
     return notes
