@@ -36,17 +36,20 @@ ASSUMPTIONS = (
               help="Seconds until a failure is noticed and a GPU is there.")
 @click.option("--size", type=_AT_LEAST_0, metavar="GB", help="Size of an image in 1e9 bytes.")
 @click.option("--keep", type=Whole(min=1), default=1, show_default=True, help="Images that are kept.")
-@click.option("--price", type=_AT_LEAST_0, default=0.0, show_default=True, metavar="P", help="Of a GB a month.")
+@click.option("--price", type=_AT_LEAST_0, default=0.0, show_default=True, metavar="P", help="Of a GB for a month.")
 @click.option("--mtbf", type=_POSITIVE, metavar="H", help="Mean hours between failures or preemptions.")
 @click.option("--rate", type=_POSITIVE, metavar="N", help="The same as failures a day.")
 @click.option("--announced", type=Number(0, 1), default=0.0, show_default=True,
               help="Share of them that leave time for a checkpoint.")
 @click.option("--shape", type=Number(0.2, 5), default=1.0, show_default=True,
               help="Of the Weibull distribution of the time between them (simulation only).")
-@click.option("--app-checkpoint", type=_POSITIVE, metavar="S", help="The same of the application's own checkpoint.")
-@click.option("--app-restore", type=_AT_LEAST_0, metavar="S", help="Its start until training moves again.")
-@click.option("--app-size", type=_AT_LEAST_0, metavar="GB", help="Size of its checkpoint.  [default: as --size]")
-@click.option("--length", type=_POSITIVE, metavar="H", help="Hours of work in the job: what no checkpoints cost.")
+@click.option("--app-checkpoint", type=_POSITIVE, metavar="S",
+              help="Seconds that the job stands still for the application's own checkpoint.")
+@click.option("--app-restore", type=_AT_LEAST_0, metavar="S",
+              help="Seconds from the application's start until it works on from that.")
+@click.option("--app-size", type=_AT_LEAST_0, metavar="GB", help="Size of that.  [default: as --size]")
+@click.option("--length", type=_POSITIVE, metavar="H",
+              help="Hours of work in the job, for what failures cost it without any checkpoint.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves as PNG (matplotlib).")
 @output.json_flag
 def command(**given: Any) -> None:
