@@ -135,12 +135,12 @@ def test_ctrl_c_reports_and_dies_by_it(torpor: Cli) -> None:
     assert launches >= LAUNCHES  # by the look before the signal was passed on: no other was due
 
 
-def until(job: torpor_api.Job, launches: int, torpor: Cli) -> dict[str, Any]:
+def until(job: torpor_api.Job, launches: int, torpor: Cli, end: int = signal.SIGINT) -> dict[str, Any]:
     """Profile a running job until it has counted so many launches, then Ctrl-C."""
     with torpor.start("profile", "--json", job.name) as process:
         assert process.stdout is not None
         eventually(lambda: look(job).calls.get("cuLaunchKernel", 0) >= launches)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         found: dict[str, Any] = json.loads(process.stdout.read())
         assert process.wait() == 0
     return found
@@ -160,7 +160,7 @@ def test_a_while_in_a_running_job(torpor: Cli) -> None:
     assert after.calls["cuLaunchKernel"] == found["cuLaunchKernel"]
     assert job.state == "running"
     # Once more: what the first one counted is not the second one's.
-    again = by_name(until(job, after.calls["cuLaunchKernel"] + 20, torpor))
+    again = by_name(until(job, after.calls["cuLaunchKernel"] + 20, torpor, signal.SIGTERM))
     assert again["cuLaunchKernel"] == look(job).calls["cuLaunchKernel"] - found["cuLaunchKernel"]
     assert torpor_json(torpor, "counted", "--seconds", "0.1")["seconds"] >= 0.1
     assert look(job).level == "off"

@@ -37,7 +37,8 @@ class _WithCommand(click.Command):
 
 @click.command("profile", cls=_WithCommand, options_metavar="[OPTIONS] (JOB | -- CMD…)")
 @click.argument("job", required=False, metavar="")
-@click.option("--seconds", type=Number(min=0, min_open=True), metavar="S", help="How long to look at JOB.")
+@click.option("--seconds", type=Number(min=0, min_open=True), metavar="S",
+              help="How long to look at JOB; otherwise until Ctrl-C or its end.")
 @click.option("--times", is_flag=True, help="Also time the calls that do something; costs more than counting.")
 @click.option("--kernels", is_flag=True,
               help="Also time each kernel, copy and fill of a command, by CUPTI. The job cannot be checkpointed then.")
@@ -109,16 +110,18 @@ _HINT = "`torpor profile JOB`, or `torpor profile -- CMD…`"
 
 
 def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: Path | None, plot: Path | None) -> int:
+    from torpor.bench.interrupts import Interrupts
     from torpor.profiling import summarise
 
     try:
-        sampler.begin(job)  # the job may count by the time that it is interrupted
-        end = None if seconds is None else time.monotonic() + seconds
-        while job.state in LIVE_STATES:
-            left = 0.2 if end is None else min(0.2, end - time.monotonic())
-            if left <= 0:
-                break
-            job.wait(left)
+        with Interrupts():  # SIGTERM, too: of `timeout`, or where a shell's background ignores SIGINT
+            sampler.begin(job)  # the job may count by the time that it is interrupted
+            end = None if seconds is None else time.monotonic() + seconds
+            while job.state in LIVE_STATES:
+                left = 0.2 if end is None else min(0.2, end - time.monotonic())
+                if left <= 0:
+                    break
+                job.wait(left)
     except KeyboardInterrupt:
         pass  # the question is answered so far; the job runs on
     profile = summarise(sampler.end(), job)
