@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from torpor import __version__, paths, records
 from torpor.errors import DriverMissing, MissingPart, TorporError, UsageError
+from torpor.process import limits
 from torpor.process.terminal import Terminal
 from torpor.records import Backend, JobRecord, JobState, readable
 
@@ -70,7 +72,8 @@ def copy_native(name: str, backend: Backend, *, kernels: bool = False) -> None:
                 "Torpor's native libraries are not built", hint="install the package with `pip install .`"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        with limits.lifted(resource.RLIMIT_FSIZE):  # the caller's, which is meant for the job's files
+            shutil.copyfile(source, target)
         target.chmod(0o755)
 
 

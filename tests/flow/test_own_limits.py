@@ -33,7 +33,7 @@ def test_a_job_keeps_its_own_limits_with_a_keeper_of_another_shell(torpor: Cli, 
     first, last = (f"taskset -cp {cpu} $$ >&2" for cpu in (min(cpus), max(cpus)))
     by_shell(f"ulimit -S -f 5; ulimit -S -n 300; renice -n 11 $$ >&2; {first}", "keeper", "start")
     by_shell(
-        f"ulimit -S -f 200000; ulimit -S -t 500; ulimit -S -n 700; renice -n 5 $$ >&2; {last}",
+        f"ulimit -S -f 16; ulimit -S -t 500; ulimit -S -n 700; renice -n 5 $$ >&2; {last}",
         "run", "--gpu", "sim", "--detach", "--name", "own", "--", sys.executable, "-c", TELLS,
     )  # fmt: skip
     log = home / "jobs" / "own" / "log"
@@ -46,5 +46,6 @@ def test_a_job_keeps_its_own_limits_with_a_keeper_of_another_shell(torpor: Cli, 
     eventually(lambda: len(log.read_text().splitlines()) > before + 2)
     (told,) = set(log.read_text().rpartition("\n")[0].splitlines())  # the last may be on its way
     assert told.startswith(f"[{max(cpus)}] 5 (")
+    assert "(8192, " in told  # less than Torpor's own libraries
     assert "(500, " in told
     assert "(700, " in told

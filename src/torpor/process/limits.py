@@ -6,7 +6,8 @@ import ctypes
 import os
 import resource
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 _SHELL = ("AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "NPROC", "RSS")
 """What `ulimit` sets that a process for everybody is not to have. The stack's is no limit for it, but a layout."""
@@ -53,3 +54,13 @@ def lift(limit: int, wanted: int) -> tuple[int, int]:
         with suppress(OSError, ValueError):  # e.g. beyond what the kernel allows anybody by now
             resource.setrlimit(limit, (before[1], before[1]))
     return before
+
+
+@contextmanager
+def lifted(limit: int) -> Iterator[None]:
+    """Within, this process has no such limit, as far as it may; its other threads see that, too."""
+    before = lift(limit, resource.RLIM_INFINITY)
+    try:
+        yield
+    finally:
+        resource.setrlimit(limit, before)
