@@ -305,7 +305,7 @@ def test_raw_by_the_command_line(torpor: Cli, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_every_part_by_the_command_line(torpor: Cli, home: Path, tmp_path: Path) -> None:
     own = ("raw", "launch", "transfers", "checkpoint", "gpus")
-    options = ("--quick", "--groups", "2", "--rounds", "2", "--out", str(tmp_path))
+    options = ("--groups", "2", "--rounds", "2", "--batch", "0.02", "--repeats", "1", "--out", str(tmp_path))
     running = torpor.start("bench", *own, *options)
     output, errors = running.communicate(timeout=550)
     assert running.returncode == 0, errors.decode()

@@ -85,6 +85,18 @@ def test_a_part_that_fails_leaves_the_others_alone(home: Path, fakes: Any, tmp_p
     assert found.software_gpu
 
 
+@pytest.mark.parametrize(("options", "bars"), [(("--quick",), 0), ((), 1)])
+def test_a_quick_run_has_no_bars(
+    home: Path, fakes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], bars: int
+) -> None:
+    del home, fakes
+    promised = Measurement(name="a", unit="s", sides={}, bars=[results.within(0.01)])
+    monkeypatch.setitem(sys.modules, "fake_part_works", SimpleNamespace(PART=Part("works", "It", lambda _: [promised])))
+    assert cli_main(["bench", "works", *options, "--out", str(tmp_path)]) == 0
+    [part] = results.load(tmp_path).parts
+    assert len(part.measurements[0].bars) == bars
+
+
 @pytest.mark.parametrize("how", ["broken", "cancelled"])
 def test_what_was_measured_before_ctrl_c_is_kept(home: Path, fakes: Any, tmp_path: Path, how: str) -> None:
     del home, fakes
