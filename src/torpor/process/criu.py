@@ -16,7 +16,7 @@ from typing import Literal
 
 from torpor import paths
 from torpor.errors import CriuMissing, StepFailed, TorporError
-from torpor.process import abstract_names, pinned, sessions, tree, wire
+from torpor.process import abstract_names, pinned, sessions, traits, tree, wire
 from torpor.process.client import SupervisorClient
 from torpor.process.criu_images import pipe_contents
 from torpor.process.criu_log import failure
@@ -337,6 +337,7 @@ def restore(
             criu_pid=sessions.room(taken),
             unread_input=unread.decode("latin-1"),
             pinned=to_make,
+            cpus=traits.cpus(Path(images).parent),
         ),
     )
     began = time.monotonic()

@@ -32,7 +32,7 @@ class RestoreSpec:
     the pipe (`pipe:[inode]`) or terminal (`tty[rdev:dev]`) for each of `stdin`, `stdout`, `stderr`, or None. No pid up
     to `last_pid` is given to a new process of the job, and CRIU itself runs with pids after `criu_pid`. `unread_input`
     (bytes as Latin-1) goes into the new standard input before all else. `pinned` is what `pinned_fill` makes first.
-    After `timeout` seconds the restore counts as failed.
+    The job begins on the CPUs `cpus`, as far as there are such. After `timeout` seconds the restore counts as failed.
     """
 
     argv: list[str]
@@ -42,6 +42,7 @@ class RestoreSpec:
     criu_pid: int = 0
     unread_input: str = ""
     pinned: list[dict[str, Any]] = field(default_factory=list)
+    cpus: list[int] = field(default_factory=list)
     timeout: float = 600.0
 
 

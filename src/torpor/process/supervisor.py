@@ -91,7 +91,10 @@ class Supervisor:
         inherit |= self._pinned(restore["pinned"])
         if restore["criu_pid"]:
             self._set_last_pid(restore["criu_pid"])
+        cpus = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cpus.intersection(restore["cpus"]) or cpus)  # which CRIU inherits, and the job from it
         self.run_criu(restore["argv"], inherit, self._restored)
+        os.sched_setaffinity(0, cpus)
         for key in set(inherit) - set(restore["inherit"].values()):
             os.close(inherit[key])  # CRIU has them
         self.loop.after(restore["timeout"], self._restore_late)

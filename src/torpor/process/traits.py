@@ -39,6 +39,15 @@ def save(processes: Iterable[Process], image: Path) -> None:
     (image / NAME).write_text(json.dumps(found, indent=1) + "\n")
 
 
+def cpus(image: Path) -> list[int]:
+    """Those on which any of the image's threads may run; none where it does not say."""
+    try:
+        known: dict[str, dict[str, Any]] = json.loads((image / NAME).read_text())
+    except FileNotFoundError:
+        return []
+    return sorted({cpu for traits in known.values() for cpu in traits["cpus"]})
+
+
 def put_back(processes: Iterable[Process], image: Path) -> None:
     """Give the threads their traits again, as far as this host has such; an image without any is left at that."""
     try:
