@@ -124,7 +124,9 @@ def _run(args: list[str]) -> int:
 def _unforeseen(error: OSError) -> TorporError:
     """What no verb foresaw, as a home that cannot be written."""
     what = error.strerror or str(error)
-    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
+    # The second name is what was written, or to be made, from the first.
+    name = error.filename2 if error.filename2 is not None else error.filename
+    place = os.fsdecode(name) if isinstance(name, str | bytes) else None
     folders = {"TORPOR_HOME": paths.home(), "TORPOR_DRAM": paths.dram_dir()}
     near = [variable for variable, folder in folders.items() if place is not None and _along(Path(place), folder)]
     message = f"{place}: {what[:1].lower()}{what[1:]}" if place is not None else what

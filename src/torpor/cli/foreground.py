@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from torpor import records
 from torpor.api import Job
 from torpor.cli import output
 from torpor.cli.front import Front
 from torpor.errors import AWAY, TorporError, WrongState
-from torpor.process.client import Attachment
+from torpor.process.client import Attachment, End
 from torpor.records import JobState
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -57,7 +58,8 @@ def stay(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if not left.is_set():
+    unrecorded = _unrecorded(job, streams)
+    if unrecorded is None and not left.is_set():
         job.wait()
     if at_end is not None:
         at_end()
@@ -68,12 +70,26 @@ def stay(
     if state is JobState.ASLEEP:
         say_where(job)
         return AWAY
-    code = job.exit_code
+    if unrecorded is not None:
+        output.note(f"how {job.name} ended could not be recorded: `torpor ps` takes it for lost")
+    code = job.exit_code if unrecorded is None else unrecorded.status
     if code is None:
         raise WrongState(f"{job.name} is gone and nobody saw how it ended", hint=f"see `torpor logs {job.name}`")
-    if state is JobState.KILLED and not output.as_json:
+    killed = state is JobState.KILLED or (unrecorded is not None and unrecorded.signal is not None)
+    if killed and not output.as_json:
         _die_by(code - 128)
     return code
+
+
+def _unrecorded(job: Job, streams: Attachment) -> End | None:
+    """How the job ended where that was told to those who were attached alone: no room was left to record it.
+
+    A supervisor tells it after it has tried. Of a job that a checkpoint ended, the keeper knows more.
+    """
+    end = streams.end
+    if end is None or end.checkpointed or records.load_exit(job.name) is not None:
+        return None
+    return end
 
 
 def _forward(job: Job, number: int) -> None:

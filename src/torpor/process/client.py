@@ -46,6 +46,11 @@ class End:
     ended: float
     checkpointed: bool
 
+    @property
+    def status(self) -> int | None:
+        """As a shell gives it: 128 + n after signal n."""
+        return 128 + self.signal if self.signal is not None else self.exit_code
+
 
 class SupervisorClient:
     """One connection to the supervisor of the job in `job_dir`; a context manager. Not for several threads at once.

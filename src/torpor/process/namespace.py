@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from torpor.errors import NoRights, NotFound, StepFailed, TorporError
+from torpor.errors import NoRights, NoSpace, NotFound, StepFailed, TorporError
 from torpor.paths import JOB_DIR_IN_JOB
 
 _CAP_SYS_ADMIN = 21
@@ -170,5 +170,11 @@ def _error(error: Mapping[str, Any]) -> TorporError:
             return NoRights(
                 f"the job's namespaces cannot be made: {message}",
                 hint="run as root, or give the capability CAP_SYS_ADMIN; without, use a job with no namespaces",
+            )
+        case "space":
+            return NoSpace(
+                f"there is no room for a job: {message}",
+                hint="TORPOR_HOME chooses where Torpor keeps its files",
+                details={"needed": None, "free": None},
             )
     return TorporError(f"the job's supervisor did not start: {message}")

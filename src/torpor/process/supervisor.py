@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 FIRST_JOB_PID = 300
 """The kernel hands out no pid below 300 again once it has wrapped around, so these stay free for CRIU."""
 
+_KINDS = {errno.EPERM: "rights", errno.EACCES: "rights", errno.ENOSPC: "space", errno.EDQUOT: "space"}
+
 _TERM_GRACE = 5.0  # seconds between asking the job to end and ending it
 _END_GRACE = 5.0  # seconds for processes that were killed to be gone
+
+_END_BYTES = 256  # more than the record of a job's end has
 
 
 class Supervisor:
@@ -61,6 +65,7 @@ class Supervisor:
         self._signals = signal_events([signal.SIGCHLD, signal.SIGTERM, signal.SIGINT])
         self.loop.watch(self._signals, READ, lambda _events: self._on_signals())
         log = os.open(f"{self.job_dir}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._reserve_end()
         self.streams = Streams(self.loop, log, spec["stdin"], spec["await_client"], spec["terminal"])
         self.streams.shape_terminal(spec["attributes"], spec["window"])
         self.requests = Requests(self, wire.listen(self.job_dir))
@@ -253,11 +258,22 @@ class Supervisor:
             "checkpointed": checkpointed,
         }
         self.streams.drain()
-        temporary = f"{self.job_dir}/.exit.json"
-        with open(temporary, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump(self.end, file)
-        os.replace(temporary, f"{self.job_dir}/exit.json")
+        try:
+            self._record_end()
+        except OSError:
+            pass  # whoever is attached learns of it all the same
         self.streams.finish(self.end)
+
+    def _reserve_end(self) -> None:
+        """Take the room that the record of the job's end needs: there may be none by then."""
+        with open(f"{self.job_dir}/.exit.json", "wb") as file:  # noqa: PTH123
+            file.write(b" " * _END_BYTES)
+
+    def _record_end(self) -> None:
+        with open(f"{self.job_dir}/.exit.json", "r+b") as file:  # noqa: PTH123
+            file.write(json.dumps(self.end).encode())
+            file.truncate()
+        os.replace(f"{self.job_dir}/.exit.json", f"{self.job_dir}/exit.json")
 
     def _done(self) -> bool:
         if self._closing:
@@ -345,8 +361,8 @@ def main(spec_fd: int, report: int) -> None:
         _settle(spec["job_dir"])
         supervisor = Supervisor(spec, report, umask)
     except OSError as error:
-        rights = error.errno in (errno.EPERM, errno.EACCES)
-        tell(report, {"error": {"kind": "rights" if rights else "setup", "message": str(error)}})
+        where = "" if error.filename else f" ({spec['job_dir']})"  # a write does not say it
+        tell(report, {"error": {"kind": _KINDS.get(error.errno or 0, "setup"), "message": f"{error}{where}"}})
         os._exit(1)
     supervisor.run()
     sys.exit(0)
