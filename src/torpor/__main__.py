@@ -18,7 +18,9 @@ def main() -> None:
     from torpor.cli import main as cli_main
 
     interrupt.end_soon()
-    sys.exit(cli_main(sys.argv[1:]))
+    status = cli_main(sys.argv[1:])
+    interrupt.settle(status)
+    sys.exit(status)
 
 
 def _fill_streams() -> None:

@@ -80,7 +80,7 @@ def test_one_that_comes_while_progress_is_told_cancels_as_well() -> None:
 
     with keeper(answer) as channel, pytest.raises(Cancelled):
         _converse(channel, messages.Request(verb="checkpoint"), show)
-    assert told == ["copy", messages.CANCEL]
+    assert told == ["copy", messages.CANCEL, messages.OVER]
 
 
 def test_one_that_comes_when_all_is_done_takes_nothing_from_it() -> None:

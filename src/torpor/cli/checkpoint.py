@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from torpor import api, paths
-from torpor.cli import output, progress
+from torpor.cli import interrupt, output, progress
 from torpor.cli.options import Whole, limit, timeout
 from torpor.errors import NoSpace, UsageError
 from torpor.job_handle import Job, adopted
@@ -144,11 +144,13 @@ def _into_store(
 
 
 def _note_no_room(error: NoSpace, place: str) -> None:
+    interrupt.heed()
     output.note(f"{error.message}; so it goes straight to {place}, and the job stands still until it is there")
 
 
 def _waited_for(image: api.Image, report: progress.Report) -> api.Flushed:
     try:
+        interrupt.heed()
         return image.flush(report)
     except KeyboardInterrupt:
         output.note(f"the image is whole in memory, as {image.name}; the keeper goes on writing it")

@@ -25,24 +25,26 @@ _PIECE = 32 * 1024
 def stay(
     job: Job,
     at_begin: Callable[[], None] | None = None,
+    at_attach: Callable[[], None] | None = None,
     at_signal: Callable[[], None] | None = None,
     at_end: Callable[[], None] | None = None,
 ) -> int:
     """Be the job for its caller until it ends; returns its exit code, or dies by the signal that ended it.
 
     0 as well when the user let go of a job on a terminal. `at_begin` is called first, when signals are the job's
-    already; `at_signal` then before one is passed on, `at_end` when the job has ended or was let go of.
+    already; then `at_attach` when its output is ours, `at_signal` before one is passed on, `at_end` when the job has
+    ended or was let go of.
     """
     left = threading.Event()
     begun = False
 
-    def forward(number: int) -> None:
+    def hand_on(number: int) -> None:
         if begun and at_signal is not None:
             at_signal()
-        _forward(job, number)
+        forward(job, number)
 
     # First of all: one that came a moment later would end us alone, and the job would run on unseen.
-    before = {number: signal.signal(number, lambda got, _frame: forward(got)) for number in FORWARDED}
+    before = {number: signal.signal(number, lambda got, _frame: hand_on(got)) for number in FORWARDED}
     try:
         if at_begin is not None:
             at_begin()
@@ -50,6 +52,8 @@ def stay(
         raw = job.is_on_terminal()
         streams = job.attach()
         try:
+            if at_attach is not None:
+                at_attach()
             with Front(raw=raw, resize=streams.resize) as front:
                 threading.Thread(target=_send_input, args=(streams, front, left), daemon=True).start()
                 _copy_output(streams)
@@ -92,7 +96,8 @@ def _unrecorded(job: Job, streams: Attachment) -> End | None:
     return end
 
 
-def _forward(job: Job, number: int) -> None:
+def forward(job: Job, number: int) -> None:
+    """Send the job a signal that was ours, if it has not ended."""
     try:
         # What a terminal sends goes to all of its foreground processes, not to the first alone.
         job.kill(number, group=os.isatty(0))

@@ -1,8 +1,12 @@
-"""Ctrl-C while a store's server does not answer: the command ends soon, however long that may take.
+"""Ctrl-C and SIGTERM at the command line: a KeyboardInterrupt, whatever the command waits for.
 
-A KeyboardInterrupt undoes what is under way, and threads that wait for an answer are waited for, which takes minutes
-where none comes. What a command leaves then is what one leaves that is killed: parts and packs that no image needs, and
-a lock whose holder is gone.
+While a store's server does not answer, the command ends soon, however long that may take. A KeyboardInterrupt undoes
+what is under way, and threads that wait for an answer are waited for, which takes minutes where none comes. What a
+command leaves then is what one leaves that is killed: parts and packs that no image needs, and a lock whose holder is
+gone.
+
+When a keeper has ended a verb, none is raised any more (`hold`): it would end the command before that has told what is
+so by now, and whoever pressed Ctrl-C would take the verb for undone.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from types import FrameType
 
 from torpor.cli import output
@@ -22,12 +27,45 @@ _NUDGE_SECONDS = 0.1
 
 INTERRUPTED = 130
 
+_ours: list[signal.Signals] = []
+_held = False
+_last: int | None = None
+_leaving: list[threading.Timer] = []
+
 
 def end_soon() -> None:
-    """From now on in this process; not where SIGINT is ignored, as in a shell's background."""
-    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
+    """From now on in this process; not by a signal that is ignored, as SIGINT is in a shell's background."""
+    usual = (signal.default_int_handler, signal.SIG_DFL)
+    _ours[:] = [number for number in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(number) in usual]
+    if _ours:
         _nudge()
-        signal.signal(signal.SIGINT, _interrupted)  # last: from here on one is raised
+        for number in _ours:  # last: from here on one is raised
+            signal.signal(number, _interrupted)
+
+
+def hold() -> None:
+    """From now on none is raised: the command is about to say what has been done. Until `heed`."""
+    global _held
+    _held = True
+
+
+def heed() -> int | None:
+    """From now on one is raised again. Returns the last signal that came by now, if one did."""
+    global _held
+    _held = False
+    for timer in _leaving:
+        timer.cancel()
+    return _last
+
+
+def settle(status: int) -> None:
+    """Before the process ends with this exit code: what was told stands; and SIGTERM that ended it is seen as such."""
+    if _held:
+        for number in _ours:  # Python gives up its handlers before its end
+            signal.signal(number, signal.SIG_IGN)
+    elif status == INTERRUPTED and _last == signal.SIGTERM:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _nudge() -> None:
@@ -52,11 +90,15 @@ def _nudge() -> None:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
+    global _last
+    _last = number
     if _waits_for_server():
-        timer = threading.Timer(LEAVE_SECONDS, _leave)
+        timer = threading.Timer(LEAVE_SECONDS, partial(_leave, number))
         timer.daemon = True
         timer.start()
-    signal.default_int_handler(number, frame)
+        _leaving.append(timer)
+    if not _held:
+        signal.default_int_handler(number, frame)
 
 
 def _waits_for_server() -> bool:
@@ -65,7 +107,8 @@ def _waits_for_server() -> bool:
     return location is not None and location.reaches_out() and not (client is not None and client.is_talking())
 
 
-def _leave() -> None:
-    output.note("the store does not answer; what it was asked for last may still be done")
+def _leave(number: int) -> None:
+    what = "the verb is done" if _held else "what it was asked for last may still be done"
+    output.note(f"the store does not answer; {what}")
     sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    os._exit(128 + number)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from torpor.cli import output
-from torpor.keeper.messages import CANCEL, Progress
+from torpor.cli import interrupt, output
+from torpor.keeper.messages import CANCEL, OVER, Progress
 
 QUIET_SECONDS = 0.5
 LINE_SECONDS = 2.0
@@ -33,6 +33,12 @@ class Report:
         self.phases: dict[str, float] = {}
 
     def __call__(self, event: Progress) -> None:
+        if event.phase == OVER:
+            if event.event == "end":
+                interrupt.hold()
+            else:
+                output.note(f"{self._label}: too late to undo it")
+            return
         if event.phase == CANCEL and event.event == "move":
             output.note(f"{self._label}: too late to undo it; the keeper goes on, and `torpor ps` says what came of it")
             return

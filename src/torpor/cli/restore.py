@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from torpor import api
-from torpor.cli import output, progress
+from torpor.cli import interrupt, output, progress
 from torpor.cli.options import image_name, limit, pairs
 from torpor.records import JobState
 
@@ -44,4 +44,9 @@ def command(image: str, name: str | None, gpu_map: tuple[str, ...], detach: bool
         return ended
     from torpor.cli import foreground
 
-    return foreground.stay(job)
+    def attached() -> None:
+        # What came too late for the restore is the job's, as what comes now is.
+        if (number := interrupt.heed()) is not None:
+            foreground.forward(job, number)
+
+    return foreground.stay(job, at_attach=attached)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import click
 
 from torpor import api
-from torpor.cli import entry, output
+from torpor.cli import entry, interrupt, output
 from torpor.cli.options import pairs
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
@@ -73,6 +73,7 @@ def command(
             output.note(known)
 
     if detach:
+        interrupt.hold()  # the job runs, and this is about to say so
         tell()
         output.result(job.to_dict(), job.name)
         return 0

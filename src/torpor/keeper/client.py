@@ -155,16 +155,30 @@ def _converse(channel: socket.socket, request: messages.Request, on_progress: On
                     if on_progress is not None:
                         on_progress(progress)
                 case messages.Done(result=result):
-                    if request.verb in messages.CANCELLABLE and not cancelled:
-                        interruptions.take()  # too late
+                    _end(request, interruptions, on_progress, cancelled)
                     return result
                 case messages.Failed(error=error):
+                    _end(request, interruptions, on_progress)
                     raise TorporError.from_dict(error)
                 case _:
                     raise KeeperUnavailable(
                         f"the keeper ended during {request.verb!r}",
                         hint="the next keeper brings the job back; `torpor ps` says how it stands",
                     )
+
+
+def _end(
+    request: messages.Request, interruptions: Interruptions, on_progress: OnProgress | None, too_late: bool = False
+) -> None:
+    """The keeper has ended the verb: an interruption takes nothing from what it said."""
+    if request.verb not in messages.CANCELLABLE:
+        return
+    tell = on_progress or (lambda _progress: None)
+    tell(messages.Progress(phase=messages.OVER, event="end"))
+    while interruptions.take():
+        too_late = True
+    if too_late:
+        tell(messages.Progress(phase=messages.OVER, event="move"))
 
 
 def _reach(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:

@@ -23,6 +23,9 @@ CANCEL = "cancel"
 """Phase of the progress that a client tells itself when it has sent `Cancel` (`start`). A keeper answers with it where
 it only waits for a store: `end` when the verb is as good as undone, `move` when it was too late for that."""
 
+OVER = "over"
+"""Phase of the progress that a client tells itself when a keeper has said how a verb ended that could be cancelled
+(`end`): from then on there is nothing to cancel. `move` follows where it ended well though that was asked for."""
 
 SECRET = frozenset({"env", "key"})
 """Parameters that no log may have. The `key` is for a keeper of the same user only."""
