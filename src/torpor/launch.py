@@ -213,36 +213,41 @@ def adopt(pid: int, *, name: str | None, client: int) -> JobRecord:
     Refused, NoRights, UsageError.
     """
     from torpor.keeper.client import ensure_started
+    from torpor.keeper.interruptions import Interruptions
     from torpor.process import strangers
     from torpor.process.namespace import Spec, start_supervisor
 
     stranger = strangers.look_at(pid, client)
     backend = default_backend()
-    record = JobRecord(
-        name=records.claim(name, stranger.command),
-        command=stranger.command,
-        cwd=readable(stranger.cwd),
-        backend=backend,
-        arena=False,
-        namespaces=False,
-        adopted=stranger.pid,
-        interposed=False,
-        root=stranger.pid,
-        version=__version__,
-    )
-    folder = paths.job_dir(record.name)
+    folder = None
     try:
-        records.save(record)
-        for needed in (paths.job_native(record.name), paths.control_dir(record.name)):
-            paths.make_private(needed)
-        ensure_started(backend, wait=False)
-        record.supervisor_pid = start_supervisor(
-            Spec(mode="adopt", job_dir=str(folder), namespaces=False, adopt=stranger.pid)
-        )
+        with Interruptions():  # which raises at its end what came meanwhile
+            record = JobRecord(
+                name=records.claim(name, stranger.command),
+                command=stranger.command,
+                cwd=readable(stranger.cwd),
+                backend=backend,
+                arena=False,
+                namespaces=False,
+                adopted=stranger.pid,
+                interposed=False,
+                root=stranger.pid,
+                version=__version__,
+            )
+            folder = paths.job_dir(record.name)
+            records.save(record)
+            for needed in (paths.job_native(record.name), paths.control_dir(record.name)):
+                paths.make_private(needed)
+            ensure_started(backend, wait=False)
+            record.supervisor_pid = start_supervisor(
+                Spec(mode="adopt", job_dir=str(folder), namespaces=False, adopt=stranger.pid)
+            )
+            record.supervisor_start = records.process_start(record.supervisor_pid) or 0
+            record.state = JobState.RUNNING
+            records.save(record)
     except BaseException:
-        shutil.rmtree(folder)
+        if folder is not None:
+            _end(folder)  # the supervisor alone: the process is no child of its
+            shutil.rmtree(folder)
         raise
-    record.supervisor_start = records.process_start(record.supervisor_pid) or 0
-    record.state = JobState.RUNNING
-    records.save(record)
     return record

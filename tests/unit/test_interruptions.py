@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import torpor
-from tests.conftest import PATIENCE, Cli, eventually
-from torpor import records
+from tests.conftest import PATIENCE, Cli, Started, eventually
+from torpor import api, records
 from torpor.cli import main
 from torpor.errors import Cancelled, TorporError
 from torpor.keeper import messages
@@ -261,6 +261,25 @@ def test_a_job_that_is_interrupted_as_it_starts_does_not_run_on(home: Path, monk
     [supervisor] = supervisors
     eventually(lambda: records.process_start(supervisor) is None)
     assert not any((home / "jobs").iterdir())
+
+
+def test_a_process_that_is_taken_as_one_comes_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, supervisors = namespace.start_supervisor, list[int]()
+
+    def interrupted(spec: namespace.Spec) -> int:
+        supervisors.append(real(spec))
+        interrupt_this_thread()
+        return supervisors[0]
+
+    monkeypatch.setattr(namespace, "start_supervisor", interrupted)
+    with Started(["sleep", "1000"]) as stranger:
+        with pytest.raises(KeyboardInterrupt):
+            api.checkpoint_process(stranger.pid)
+        [supervisor] = supervisors
+        eventually(lambda: records.process_start(supervisor) is None)
+        assert not any((home / "jobs").iterdir())
+        assert stranger.poll() is None
+        stranger.kill()
 
 
 @pytest.mark.parametrize("verb", ["run", "profile"])
