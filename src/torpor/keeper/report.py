@@ -99,6 +99,12 @@ class Report:
         if only and self._cancelled:
             self._let_client_go()
 
+    def _tell(self, progress: Progress) -> None:
+        """A client takes any progress for a sign that it is worth waiting again: where it is not, it is told so."""
+        self._send(progress)
+        if self._cancelled and self._store_only:
+            self._let_client_go()
+
     def _let_client_go(self) -> None:
         self._send(Progress(phase=CANCEL, event="move" if self._final else "end"))
 
@@ -120,7 +126,7 @@ class Report:
     @contextmanager
     def phase(self, name: str, total: int = 0) -> Iterator[Phase]:
         """Time what happens inside; `total` is the bytes that are going to move. Errors get the phase as their step."""
-        phase = Phase(name, total, self._send, self._check)
+        phase = Phase(name, total, self._tell, self._check)
         phase.tell("start")
         try:
             with named(name):
