@@ -83,6 +83,25 @@ def test_where_there_is_no_room_for_a_job_nothing_is_left(torpor: Cli, small: Pa
     assert outcomes[-1] != NoSpace.code
 
 
+def test_a_verb_that_finds_it_full_says_so_and_changes_nothing(torpor: Cli, small: Path, tmp_path: Path) -> None:
+    torpor("run", "-d", "--name", "job", "--", "sleep", "1000")
+    for verb, known in (
+        (("suspend", "job"), "running"),
+        (("resume", "job"), "suspended"),
+        (("checkpoint", "job", "--to", str(tmp_path / "image")), "running"),
+        (("restore", str(tmp_path / "image")), "asleep"),
+    ):
+        fill(small / "filler")
+        done = torpor(*verb, check=NoSpace.code)
+        assert b"no space left on the file system" in done.stderr
+        assert str(small).encode() in done.stderr
+        assert state(torpor)[0] == known
+        assert not list(tmp_path.glob("image*")) or verb[0] == "restore"
+        (small / "filler").unlink()
+        torpor(*verb)
+    assert state(torpor)[0] == "running"
+
+
 def fill(place: Path) -> None:
     with pytest.raises(OSError, match="No space"), place.open("wb", buffering=0) as file:
         while True:

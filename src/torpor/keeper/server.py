@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from torpor import __version__, paths
-from torpor.errors import TorporError, UsageError, WrongState
+from torpor.errors import NoSpace, TorporError, UsageError, WrongState
 from torpor.keeper import (
     checkpoint,
     counting,
@@ -134,11 +135,7 @@ class Server:
             outcome = f"failed: {error.message}"
         except Exception as error:  # whatever it is, the client must learn of it and the keeper live on
             log.exception("%s", request.verb)
-            problem = TorporError(
-                f"{request.verb} failed inside the keeper: {type(error).__name__}: {error}",
-                hint=f"see {paths.keeper_log(self._backend)}",
-            )
-            reply = messages.Failed(error=problem.to_dict())
+            reply = messages.Failed(error=self._unforeseen(request.verb, error).to_dict())
             outcome = f"failed: {error}"
         if request.verb not in ("ping", "status", "profile"):
             log.info("%s %s in %.3f s: %s", request.verb, _open(request.params), time.monotonic() - begun, outcome)
@@ -146,6 +143,18 @@ class Server:
             messages.send(channel, reply)
         except OSError:
             log.info("the client of %s had left", request.verb)
+
+    def _unforeseen(self, verb: str, error: Exception) -> TorporError:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # of a job's record, say
+            return NoSpace(
+                f"{verb} failed: no space left on the file system ({error.filename or paths.home()})",
+                hint="free space there",
+                details={"needed": None, "free": None},
+            )
+        return TorporError(
+            f"{verb} failed inside the keeper: {type(error).__name__}: {error}",
+            hint=f"see {paths.keeper_log(self._backend)}",
+        )
 
     def _perform(self, request: messages.Request, teller: Teller) -> dict[str, Any]:
         match request.verb:
