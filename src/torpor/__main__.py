@@ -18,7 +18,10 @@ def main() -> None:
     from torpor.cli import main as cli_main
 
     interrupt.end_soon()
-    status = cli_main(sys.argv[1:])
+    try:
+        status = cli_main(sys.argv[1:])
+    except KeyboardInterrupt:  # one more, while the first was seen to
+        status = interrupt.INTERRUPTED
     interrupt.settle(status)
     sys.exit(status)
 

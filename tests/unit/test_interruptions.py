@@ -339,6 +339,41 @@ def test_nor_does_one_that_is_about_to_begin() -> None:
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
+@pytest.mark.parametrize("loaded", ["torpor.store.location", "torpor.keeper.client"])
+def test_one_that_comes_while_a_module_is_loaded_is_one_as_well(loaded: str) -> None:
+    code = (
+        "import os, sys, types; from torpor.cli import interrupt; interrupt.end_soon()\n"
+        "from torpor.store import location; location.reaches_out = lambda: True\n"
+        f"sys.modules['{loaded}'] = types.ModuleType('{loaded}')\n"
+        "try: os.kill(os.getpid(), 2)\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout == "interrupted\n", done.stderr
+
+
+ENDINGS = {
+    "returns": "real, cli._run = cli._run, lambda args: (real(args), come())[0]",
+    "is handed on": "real, cli.main = cli.main, lambda args: (real(args), come())[0]",
+    "waits for threads": "real, threading._shutdown = threading._shutdown, lambda: (come(), real())",
+    "ends": "atexit.register(come)",
+}
+
+
+@pytest.mark.parametrize("moment", ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_nor_does_one_that_has_ended(home: Path, moment: str, number: signal.Signals) -> None:
+    """From the moment at which its verb returns."""
+    del home
+    code = (
+        "import atexit, os, sys, threading; from torpor import cli; from torpor.__main__ import main\n"
+        f"come = lambda: os.kill(os.getpid(), {int(number)})\n{moment}\nsys.argv = ['torpor', 'ps', '--json']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
+    assert done.returncode in (-number, 128 + number)
+    assert (done.stdout, done.stderr) == (b"[]\n", b"")
+
+
 def test_a_command_is_interrupted_whatever_it_waits_for() -> None:
     done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "interrupted\n", done.stderr

@@ -94,7 +94,11 @@ def main(args: list[str]) -> int:
     # Parsing may fail before the flag itself is met, and such an error wants JSON too.
     output.as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
     try:
-        return _run(args)
+        status = _run(args)
+        interrupt.leave()
+        return status
+    except (KeyboardInterrupt, click.Abort):
+        return interrupt.INTERRUPTED
     finally:
         output.drop_unwritten()
 
@@ -117,8 +121,6 @@ def _run(args: list[str]) -> int:
         return output.failure(_unforeseen(error))
     except UnicodeEncodeError as error:  # of a path, in what is written down of a job or said to a keeper
         return output.failure(UsageError(f"{error.object!r} is not UTF-8", hint="choose a place whose name is"))
-    except (KeyboardInterrupt, click.Abort):
-        return interrupt.INTERRUPTED
 
 
 def _unforeseen(error: OSError) -> TorporError:

@@ -58,13 +58,16 @@ def heed() -> int | None:
     return _last
 
 
+def leave() -> None:
+    """The verb has ended: from now on one ends the process without a traceback or, while held, does nothing."""
+    for number in _ours:
+        signal.signal(number, signal.SIG_IGN if _held else signal.SIG_DFL)
+
+
 def settle(status: int) -> None:
     """Before the process ends with this exit code: what was told stands; and SIGTERM that ended it is seen as such."""
-    if _held:
-        for number in _ours:  # Python gives up its handlers before its end
-            signal.signal(number, signal.SIG_IGN)
-    elif status == INTERRUPTED and _last == signal.SIGTERM:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    leave()
+    if not _held and status == INTERRUPTED and _last == signal.SIGTERM:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -102,9 +105,10 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def _waits_for_server() -> bool:
-    # Whoever has opened none, as most verbs, need not load what would tell.
-    location, client = sys.modules.get("torpor.store.location"), sys.modules.get("torpor.keeper.client")
-    return location is not None and location.reaches_out() and not (client is not None and client.is_talking())
+    # Whoever has opened none, as most verbs, need not load what would tell; nor has who is just about to.
+    reaches_out = getattr(sys.modules.get("torpor.store.location"), "reaches_out", None)
+    is_talking = getattr(sys.modules.get("torpor.keeper.client"), "is_talking", None)
+    return reaches_out is not None and reaches_out() and not (is_talking is not None and is_talking())
 
 
 def _leave(number: int) -> None:
