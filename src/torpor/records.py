@@ -6,6 +6,7 @@ since. `state()` combines the three, so a crash of anything can never leave a jo
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -190,9 +191,34 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def save(record: JobRecord) -> None:
-    """Write the record; the job's folder must exist."""
-    data = msgspec.json.format(msgspec.json.encode(record), indent=2)
-    write_atomically(paths.job_record(record.name), data + b"\n")
+    """Write the record; the job's folder must exist. On a full disk it takes the place of the old one, if there is one:
+    what has been done to a job must not go unsaid."""
+    data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    path = paths.job_record(record.name)
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _overwrite(path, data):
+            raise
+
+
+def _overwrite(path: Path, data: bytes) -> bool:
+    """Write `data` into the room that a file has, at once and as long as the file was; whether that could be done."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            before = file.read()
+            if len(data) > os.fstat(file.fileno()).st_blocks * 512:
+                return False
+            try:
+                os.pwrite(file.fileno(), data.ljust(len(before)), 0)
+                os.fsync(file.fileno())
+            except OSError:
+                os.pwrite(file.fileno(), before, 0)
+                file.truncate(len(before))
+                raise
+    except OSError:
+        return False
+    return True
 
 
 def load(name: str) -> JobRecord:

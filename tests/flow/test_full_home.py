@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, end_everything, eventually
+from tests.conftest import PATIENCE, Cli, end_everything, eventually, start_keeper
 from torpor.errors import NoSpace
 
 pytestmark = pytest.mark.criu
@@ -83,22 +83,32 @@ def test_where_there_is_no_room_for_a_job_nothing_is_left(torpor: Cli, small: Pa
     assert outcomes[-1] != NoSpace.code
 
 
-def test_a_verb_that_finds_it_full_says_so_and_changes_nothing(torpor: Cli, small: Path, tmp_path: Path) -> None:
+def test_it_is_full_while_verbs_are_at_work(torpor: Cli, small: Path, tmp_path: Path) -> None:
+    image, go_on = str(tmp_path / "image"), tmp_path / "go-on"
     torpor("run", "-d", "--name", "job", "--", "sleep", "1000")
-    for verb, known in (
-        (("suspend", "job"), "running"),
-        (("resume", "job"), "suspended"),
-        (("checkpoint", "job", "--to", str(tmp_path / "image")), "running"),
-        (("restore", str(tmp_path / "image")), "asleep"),
+    fill(small / "filler")
+    for verb, status, after in (
+        (("suspend", "job"), 0, "suspended"),
+        (("resume", "job"), 0, "running"),
+        (("checkpoint", "job", "--to", image), NoSpace.code, "running"),  # CRIU finds no room for its own files
     ):
+        torpor(*verb, check=status)
+        assert state(torpor)[0] == after
+    (small / "filler").unlink()
+    torpor("keeper", "stop")
+    start_keeper(small, {"TORPOR_FAULT": f"criu end=hang:{go_on}"})
+    with torpor.start("checkpoint", "job", "--to", image) as asking:
+        eventually(Path(f"{go_on}.reached").exists)
         fill(small / "filler")
-        done = torpor(*verb, check=NoSpace.code)
-        assert b"no space left on the file system" in done.stderr
-        assert str(small).encode() in done.stderr
-        assert state(torpor)[0] == known
-        assert not list(tmp_path.glob("image*")) or verb[0] == "restore"
-        (small / "filler").unlink()
-        torpor(*verb)
+        go_on.touch()
+        assert asking.wait(PATIENCE) == 0
+    assert state(torpor)[0] == "asleep"
+    done = torpor("restore", image, check=NoSpace.code)  # it makes a new folder of the job
+    assert b"no space left on the file system" in done.stderr
+    assert str(small).encode() in done.stderr
+    assert state(torpor)[0] == "asleep"
+    (small / "filler").unlink()
+    torpor("restore", image)
     assert state(torpor)[0] == "running"
 
 

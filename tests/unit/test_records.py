@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +95,22 @@ def test_missing_and_broken_records_are_told_apart() -> None:
     paths.job_record(record.name).write_text("{")
     with pytest.raises(TorporError, match="not a job record"):
         records.load(record.name)
+
+
+def test_a_full_disk_has_room_for_a_record_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    record = made()
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    for image in ("/a/long/name", None):
+        record.image = image
+        records.save(record)
+        assert records.load(record.name) == record
+    record.image = "x" * 100_000
+    with pytest.raises(OSError, match="No space"):
+        records.save(record)
+    assert records.load(record.name).image is None
 
 
 def test_a_failed_write_leaves_the_old_record(monkeypatch: pytest.MonkeyPatch) -> None:
