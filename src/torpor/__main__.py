@@ -20,9 +20,10 @@ def main() -> None:
     interrupt.end_soon()
     try:
         status = cli_main(sys.argv[1:])
+        interrupt.settle(status)
     except KeyboardInterrupt:  # one more, while the first was seen to
         status = interrupt.INTERRUPTED
-    interrupt.settle(status)
+        interrupt.settle(status)
     sys.exit(status)
 
 

@@ -29,6 +29,7 @@ INTERRUPTED = 130
 
 _ours: list[signal.Signals] = []
 _held = False
+_over = False
 _last: int | None = None
 _leaving: list[threading.Timer] = []
 
@@ -60,6 +61,8 @@ def heed() -> int | None:
 
 def leave() -> None:
     """The verb has ended: from now on one ends the process without a traceback or, while held, does nothing."""
+    global _over
+    _over = True  # first: what has come by now is handed on as a handler is set
     for number in _ours:
         signal.signal(number, signal.SIG_IGN if _held else signal.SIG_DFL)
 
@@ -100,7 +103,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
         timer.daemon = True
         timer.start()
         _leaving.append(timer)
-    if not _held:
+    if not (_held or _over):
         signal.default_int_handler(number, frame)
 
 
