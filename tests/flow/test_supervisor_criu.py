@@ -238,6 +238,18 @@ def test_rolled_back_before_it_was_written(job: Supervised, images: Path) -> Non
     job.walks_on()
 
 
+def test_rolled_back_where_the_log_has_no_room(job: Supervised, images: Path) -> None:
+    images.mkdir()
+    with criu.Dump(job.folder) as dump:
+        dump.start(images)
+        dump.wait_written(60)
+        dump._log().unlink()
+        dump._log().symlink_to("/dev/full")
+        dump.roll_back("the disk is full")
+        dump.finish()
+    job.walks_on()
+
+
 def test_left_without_a_verdict(job: Supervised, images: Path) -> None:
     images.mkdir()
     with criu.Dump(job.folder) as dump:

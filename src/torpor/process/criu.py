@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -227,7 +228,7 @@ class Dump:
         """The dump does not stand: the tasks run on. CRIU is never killed, which would hurt the job it works in;
         called before all is written this takes effect once it is. `reason` goes to the log."""
         if self._say(wire.ROLL_BACK):
-            with self._log().open("a") as log:
+            with suppress(OSError), self._log().open("a") as log:
                 log.write(f"Rolled back by the keeper: {reason}\n")
 
     def finish(self, timeout: float = 600.0) -> None:
