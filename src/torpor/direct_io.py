@@ -13,8 +13,11 @@ from pathlib import Path
 ALIGNED = 4096
 """Addresses, lengths and places in the file have to be multiples of this."""
 
-_PIECE = 16 << 20
+PIECE = 16 << 20
 """Bytes of one call: large enough for the disk, small enough to notice a full one early."""
+
+LARGE = 4 << 20
+"""Files from so many bytes on are worth it."""
 
 
 def opened(path: Path, flags: int, length: int) -> int:
@@ -44,7 +47,7 @@ def write(descriptor: int, part: memoryview) -> int:
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
         while at < end:
-            at += os.write(descriptor, part[at : min(at + _PIECE, end)])
+            at += os.write(descriptor, part[at : min(at + PIECE, end)])
     except OSError as error:
         if error.errno != errno.EINVAL:  # a file system without it; or after a short write, which the rest will explain
             raise

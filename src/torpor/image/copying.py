@@ -25,9 +25,6 @@ _PIECE = 8 << 20
 _AT_ONCE = 3
 """Files: while one waits for the disk the others are read and hashed. The job has the other processors."""
 
-_LARGE = 4 << 20
-"""Files of so many bytes are written past the page cache."""
-
 
 def copy_to_disk(
     image: Path,
@@ -89,7 +86,7 @@ def _copy(image: Path, target: Path, entry: FileEntry, size: int, on_bytes: Call
             if not count:
                 raise ImageDamaged(f"{entry.path} of image {image} is shorter than its manifest says")
             hasher.update(piece[:count])
-            _write(out, piece[:count], directly=size >= _LARGE)
+            _write(out, piece[:count], directly=size >= direct_io.LARGE)
             left -= count
             on_bytes(count)
     shutil.copymode(image / entry.path, target / entry.path)

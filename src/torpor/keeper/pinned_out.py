@@ -21,8 +21,6 @@ _THREADS = 8
 _ZEROS_AT_ONCE = 256 << 10
 """Bytes that are left out together where all of them are zero."""
 
-_IO = 16 << 20
-
 Piece = tuple[str, PinnedFile, int, int]
 """Path in the image, the file that it is of, and offset and length there."""
 
@@ -121,7 +119,7 @@ def _write(path: Path, address: int, length: int, *, direct: bool) -> None:
         for start, stop in _runs(address, length):
             at = start
             while at < stop:
-                at += os.pwrite(descriptor, data[at : min(at + _IO, stop)], at)
+                at += os.pwrite(descriptor, data[at : min(at + direct_io.PIECE, stop)], at)
         if direct:
             os.fsync(descriptor)
     finally:

@@ -27,9 +27,6 @@ from torpor.keeper.placement import Piece
 from torpor.keeper.pool import Pool, Segment
 from torpor.keeper.transfer import Moved
 
-_IO = 16 << 20
-"""Bytes of one read or write call: large enough for the disk, small enough to notice a full one early."""
-
 Rows = Mapping[str, MappedRow]
 """Rows by the UUID that their pieces name."""
 
@@ -154,7 +151,7 @@ def write_file(path: Path, data: memoryview) -> None:
     try:
         at = 0
         while at < len(data):
-            at += os.pwrite(descriptor, data[at : at + _IO], at)
+            at += os.pwrite(descriptor, data[at : at + direct_io.PIECE], at)
         os.fsync(descriptor)
     except OSError as error:
         error.filename = str(path)
@@ -168,7 +165,7 @@ def _read_file(path: Path, data: memoryview) -> None:
     try:
         at = 0
         while at < len(data):
-            count = os.preadv(descriptor, [data[at : at + _IO]], at)
+            count = os.preadv(descriptor, [data[at : at + direct_io.PIECE]], at)
             if count == 0:
                 raise ImageDamaged(f"{path} ended after {at} of {len(data)} bytes", hint="restore another image")
             at += count

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from torpor import direct_io
 
-_LARGE = 4 << 20
-
 _MOST_PARTS = 512
 """Buffers of one readv or writev call; Linux takes up to 1024."""
 
@@ -33,7 +31,7 @@ class Files:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             views = [memoryview(part).cast("B") for part in parts if len(part)]
-            if views and len(views[0]) >= _LARGE:
+            if views and len(views[0]) >= direct_io.LARGE:
                 views[0] = views[0][direct_io.write(descriptor, views[0]) :]
             _write_all(descriptor, [view for view in views if len(view)])
             os.fsync(descriptor)
