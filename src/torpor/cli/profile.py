@@ -110,18 +110,16 @@ _HINT = "`torpor profile JOB`, or `torpor profile -- CMD…`"
 
 
 def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: Path | None, plot: Path | None) -> int:
-    from torpor.bench.interrupts import Interrupts
     from torpor.profiling import summarise
 
     try:
-        with Interrupts():  # SIGTERM, too: of `timeout`, or where a shell's background ignores SIGINT
-            sampler.begin(job)  # the job may count by the time that it is interrupted
-            end = None if seconds is None else time.monotonic() + seconds
-            while job.state in LIVE_STATES:
-                left = 0.2 if end is None else min(0.2, end - time.monotonic())
-                if left <= 0:
-                    break
-                job.wait(left)
+        sampler.begin(job)  # the job may count by the time that it is interrupted
+        end = None if seconds is None else time.monotonic() + seconds
+        while job.state in LIVE_STATES:
+            left = 0.2 if end is None else min(0.2, end - time.monotonic())
+            if left <= 0:
+                break
+            job.wait(left)
     except KeyboardInterrupt:
         pass  # the question is answered so far; the job runs on
     profile = summarise(sampler.end(), job)
