@@ -24,6 +24,7 @@ An error crosses the keeper's socket as `to_dict()` and is raised again on the o
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -89,6 +90,10 @@ class Refused(TorporError):
 
 class NoSpace(TorporError):
     code, kind = 6, "no-space"
+
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""How the operating system says that there is no room: on the file system, or in the user's share of it."""
 
 
 class ImageDamaged(TorporError):

@@ -6,7 +6,6 @@ since. `state()` combines the three, so a crash of anything can never leave a jo
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from torpor import paths
-from torpor.errors import NoRights, NotFound, TorporError, UsageError
+from torpor.errors import NO_SPACE, NoRights, NotFound, TorporError, UsageError
 
 Backend = Literal["gpu", "sim"]
 
@@ -198,7 +197,7 @@ def save(record: JobRecord) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _overwrite(path, data):
+        if error.errno not in NO_SPACE or not _overwrite(path, data):
             raise
 
 

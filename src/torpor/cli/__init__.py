@@ -14,7 +14,7 @@ import click
 from torpor import __version__, paths
 from torpor.cli import interrupt, output
 from torpor.cli.sub_commands import SubCommands
-from torpor.errors import NoRights, NoSpace, TorporError, UsageError
+from torpor.errors import NO_SPACE, NoRights, NoSpace, TorporError, UsageError
 
 VERBS = (
     "run",
@@ -133,7 +133,7 @@ def _unforeseen(error: OSError) -> TorporError:
     near = [variable for variable, folder in folders.items() if place is not None and _along(Path(place), folder)]
     message = f"{place}: {what[:1].lower()}{what[1:]}" if place is not None else what
     hint = f"{near[0]} chooses where Torpor keeps its files" if near else None
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_SPACE:
         return NoSpace(message, hint=hint, details={"needed": None, "free": None})
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return NoRights(message, hint=hint)

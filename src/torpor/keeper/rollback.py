@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
-from torpor.errors import NoRights, NoSpace, StepFailed, TorporError
+from torpor.errors import NO_SPACE, NoRights, NoSpace, StepFailed, TorporError
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def named(name: str, process: int | None = None) -> Iterator[None]:
         error.details.setdefault("step", name)
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_SPACE:
             raise NoSpace(
                 f"{name} failed: no space left on the file system ({error.filename or 'of the image'})",
                 hint="free space there, or choose another place with --to",

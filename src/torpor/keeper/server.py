@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 
 from torpor import __version__, paths
-from torpor.errors import NoSpace, TorporError, UsageError, WrongState
+from torpor.errors import NO_SPACE, NoSpace, TorporError, UsageError, WrongState
 from torpor.keeper import (
     checkpoint,
     counting,
@@ -145,7 +144,7 @@ class Server:
             log.info("the client of %s had left", request.verb)
 
     def _unforeseen(self, verb: str, error: Exception) -> TorporError:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # of a job's record, say
+        if isinstance(error, OSError) and error.errno in NO_SPACE:  # of a job's record, say
             return NoSpace(
                 f"{verb} failed: no space left on the file system ({error.filename or paths.home()})",
                 hint="free space there",
