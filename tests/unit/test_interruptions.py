@@ -247,35 +247,33 @@ def test_in_a_thread_there_are_none() -> None:
         assert not threads.submit(count).result()
 
 
-def test_a_job_that_is_interrupted_as_it_starts_does_not_run_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The supervisors that have started: as each has, this thread is interrupted."""
     real, supervisors = namespace.start_supervisor, list[int]()
 
-    def interrupted(spec: namespace.Spec) -> int:
+    def start(spec: namespace.Spec) -> int:
         supervisors.append(real(spec))
         interrupt_this_thread()
-        return supervisors[0]
+        return supervisors[-1]
 
-    monkeypatch.setattr(namespace, "start_supervisor", interrupted)
+    monkeypatch.setattr(namespace, "start_supervisor", start)
+    return supervisors
+
+
+def test_a_job_that_is_interrupted_as_it_starts_does_not_run_on(home: Path, interrupted: list[int]) -> None:
     with pytest.raises(KeyboardInterrupt):
         torpor.run(["sleep", "1000"], gpu="sim")
-    [supervisor] = supervisors
+    [supervisor] = interrupted
     eventually(lambda: records.process_start(supervisor) is None)
     assert not any((home / "jobs").iterdir())
 
 
-def test_a_process_that_is_taken_as_one_comes_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, supervisors = namespace.start_supervisor, list[int]()
-
-    def interrupted(spec: namespace.Spec) -> int:
-        supervisors.append(real(spec))
-        interrupt_this_thread()
-        return supervisors[0]
-
-    monkeypatch.setattr(namespace, "start_supervisor", interrupted)
+def test_a_process_that_is_taken_as_one_comes_is_let_go(home: Path, interrupted: list[int]) -> None:
     with Started(["sleep", "1000"]) as stranger:
         with pytest.raises(KeyboardInterrupt):
             api.checkpoint_process(stranger.pid)
-        [supervisor] = supervisors
+        [supervisor] = interrupted
         eventually(lambda: records.process_start(supervisor) is None)
         assert not any((home / "jobs").iterdir())
         assert stranger.poll() is None
