@@ -181,10 +181,13 @@ class Image:
         """Delete the image. Memory that a keeper holds for it goes back to the keeper's pool.
 
         One that is on its way to where it would be durable is then nowhere: what has been written of it goes too. One
-        that is damaged goes like any other.
+        that is damaged goes like any other. Raises NotFound when there is none any more, with where it is if it has
+        become durable.
         """
         from torpor.keeper.client import KeeperClient
 
+        if not (self.path / "manifest.json").exists():
+            raise NotFound(f"there is no image at {self.path} any more", hint=_whereabouts(self.path))
         order, course, keeper = order_of(self.path), self.course, self._keeper()
         if keeper is not None:
             proof = KeeperClient(keeper).call("discard", {"image": str(self.path)})["proof"]

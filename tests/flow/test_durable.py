@@ -108,6 +108,11 @@ def test_it_can_be_restored_at_once_and_is_durable_later(torpor: Cli, home: Path
     assert torpor.json("flush", "count-1")["flushed"] == [{"image": "count-1", "place": place}]
     nothing_is_left()
     assert torpor.json("images") == []
+    # Who removes it by the name of a moment ago hears where it is, and that it has not been removed.
+    with pytest.raises(errors.NotFound) as gone:
+        api.Image(paths.dram_dir() / "count-1").remove()
+    for said_of_it in str(gone.value.hint), torpor("rm", "count-1", check=3).stderr.decode():
+        assert f"it has become durable: `{place}` names it" in said_of_it
     assert store.verify().problems == []
     assert torpor.json("show", place)["durable"] is True
     # Who asks again hears the same, and who asks by the old name hears the new one.

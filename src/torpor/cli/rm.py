@@ -49,16 +49,20 @@ def _tag(name: str, target: api.Job | api.Image | api.ImageInStore) -> str | Non
 
 def _find(name: str, kind: str | None) -> api.Job | api.Image | api.ImageInStore:
     found: list[api.Job | api.Image | api.ImageInStore] = []
+    hints = []
     if kind != "image" and "/" not in name and "@" not in name:
         found += [job for job in api.jobs() if job.name == name]
     if kind != "job":
         try:
             found.append(api.find(name))
-        except NotFound:
-            if "@" in name:
+        except NotFound as error:
+            if "@" in name or "/" in name:
                 raise
+            hints.append(error.hint)  # where the image may be otherwise: it may have become durable a moment ago
+    if kind != "image":
+        hints.append("`torpor ps` lists the jobs")
     if not found:
-        raise NotFound(f"no {kind or 'job or image'} named {name!r}", hint="`torpor ps` and `torpor images` list them")
+        raise NotFound(f"no {kind or 'job or image'} named {name!r}", hint="; ".join(filter(None, hints)))
     if len(found) > 1:
         raise UsageError(f"{name!r} is both a job and an image", hint="say which with --job or --image")
     return found[0]
