@@ -183,12 +183,22 @@ def test_the_machines_mood_is_no_change_of_torpors() -> None:
         found_in(measured(native=10.0, cost=(1.0, 1.01, 1.02))), found_in(measured(native=20.0, cost=(1.0, 1.01, 1.02)))
     )
     assert not any(row.is_worse_for_torpor for row in rows)
+    # Two native copies differ by as much on one of the days: that is noise, too.
+    still, slower = measured(cost=(1.00, 1.01, 1.02)), measured(cost=(1.03, 1.04, 1.05))
+    slower.cost["control"] = results.spread((1.03, 1.04, 1.05))
+    assert ("torpor", "same") in changes(still, slower) and ("torpor", "same") in changes(slower, still)
     slower = [
         Measurement(name="restore", unit="s", sides={"driver + CRIU": results.spread(values)})
         for values in ((10, 11, 12), (20, 21, 22))
     ]
     [row] = comparison.compare(*map(found_in, slower))
     assert row.change == "worse" and not row.is_worse_for_torpor
+
+
+def test_points_over_time_are_not_compared_one_by_one() -> None:
+    whole, point = measured("over time"), measured("turn 1")
+    point.in_table = False
+    assert {row.name for row in comparison.compare(found_in(whole, point), found_in(whole, point))} == {"over time"}
 
 
 def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -207,7 +217,8 @@ def test_compare_exits_with_1_where_torpor_got_worse(capsys: pytest.CaptureFixtu
         assert [line for line in lines if line.startswith("only in")] == only
         assert not any("launch" in line for line in lines if line not in only)  # and no row for each
     unchanged = said(capsys, "compare", files[0], files[0])
-    assert "1 same" in unchanged and "differs" not in unchanged
+    assert "1 same, 1 too few runs (--all lists every one)" in unchanged and "differs" not in unchanged
+    assert "--all" not in said(capsys, "compare", files[0], files[0], "--all")
     cut = PartResult(name="p", title="The part", status="interrupted", reason="broken off")
     results.save(found_in(parts=[cut], command=["torpor", "bench", "--requests", "9"]), tmp_path / "cut.json")
     shown = said(capsys, "compare", files[0], str(tmp_path / "cut.json"))

@@ -1,4 +1,4 @@
-"""Two runs set against each other: what got better or worse by more than both spreads."""
+"""Two runs set against each other: what got better or worse by more than both spreads and, of ratios, their noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from torpor.bench.results import PartResult, Results, Spread, told
 from torpor.bench.settings import CONTROL, TORPOR
-from torpor.bench.verdict import FEW
+from torpor.bench.verdict import FEW, noise_of
 
 Change = Literal["better", "worse", "same", "too few runs", "gone", "new"]
 
@@ -35,7 +35,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(first: Results, second: Results) -> list[Row]:
-    """Every side of every measurement that either run has, in the second's order, then what only the first has.
+    """Every side of every measurement that either run has, in the second's order, then what only the first has. Points
+    of a curve, as of one over time, are none: only the whole of it can be compared.
 
     A side with a cost relative to native is judged by that: its own value follows the machine's mood.
     """
@@ -44,7 +45,7 @@ def compare(first: Results, second: Results) -> list[Row]:
 
 
 def _part(name: str, before: PartResult | None, after: PartResult | None) -> Iterator[Row]:
-    old, new = ({m.name: m for m in part.measurements} if part else {} for part in (before, after))
+    old, new = ({m.name: m for m in part.measurements if m.in_table} if part else {} for part in (before, after))
     for key in dict.fromkeys([*new, *old]):
         if key not in old or key not in new:
             present, change = (new[key], "new") if key in new else (old[key], "gone")
@@ -56,9 +57,10 @@ def _part(name: str, before: PartResult | None, after: PartResult | None) -> Ite
             continue
         for side in (side for side in other.sides if side in one.sides and side != CONTROL):
             if side in one.cost and side in other.cost:
-                yield _row(name, key, side, "cost", "", "lower", one.cost[side], other.cost[side])
+                noise = noise_of(one) + noise_of(other)
+                yield _row(name, key, side, "cost", "", "lower", one.cost[side], other.cost[side], noise)
             else:
-                yield _row(name, key, side, "value", one.unit, one.better, one.sides[side], other.sides[side])
+                yield _row(name, key, side, "value", one.unit, one.better, one.sides[side], other.sides[side], 0.0)
 
 
 def _row(
@@ -70,13 +72,14 @@ def _row(
     better: str,
     first: Spread,
     second: Spread,
+    noise: float,
 ) -> Row:
     change: Change = "same"
     if first.n < FEW or second.n < FEW:
         change = "too few runs"
-    elif second.low > first.high:
+    elif second.low > first.high + noise:
         change = "worse" if better == "lower" else "better"
-    elif second.high < first.low:
+    elif second.high < first.low - noise:
         change = "better" if better == "lower" else "worse"
     times = second.median / first.median if first.median else None
     return Row(

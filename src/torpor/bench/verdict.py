@@ -16,24 +16,27 @@ FEW = 3
 def judged(measurement: Measurement, bar: Bar) -> Verdict:
     """Met or missed only where the whole interval lies on that side of the bar.
 
-    The interval is widened by what the control's median, of a second native copy, differs from native: as much is
-    noise. What was not measured in turns may have run once, as the driver's own way does, which is slow: then its
-    median decides.
+    The interval is widened by noise (`noise_of`). What was not measured in turns may have run once, as the driver's
+    own way does, which is slow: then its median decides.
     """
     found = judged_on(measurement, bar)
     if found is None:
         return "not measured"
     if bar.against == NATIVE and found.n < FEW:
         return "too few runs"
-    noise = 0.0
-    if bar.against == NATIVE and CONTROL in measurement.cost:
-        noise = abs(measurement.cost[CONTROL].median - 1)
+    noise = noise_of(measurement) if bar.against == NATIVE else 0.0
     low, high, most = found.low - noise, found.high + noise, bar.most
     if bar.against is None and measurement.better == "higher":
         low, high, most = -high, -low, -most
     if high <= most:
         return "met"
     return "missed" if low > most else "within noise"
+
+
+def noise_of(measurement: Measurement) -> float:
+    """What the control's median, of a second native copy, differs from native; 0 where there was no such copy."""
+    control = measurement.cost.get(CONTROL)
+    return abs(control.median - 1) if control is not None else 0.0
 
 
 def judged_on(measurement: Measurement, bar: Bar) -> Spread | None:

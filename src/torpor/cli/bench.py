@@ -218,10 +218,10 @@ def report_verb(files: tuple[Path, ...], out: Path) -> None:
 @command.command("compare")
 @click.argument("first", metavar="A", type=_RESULTS)
 @click.argument("second", metavar="B", type=_RESULTS)
-@click.option("--all", "everything", is_flag=True, help="Show what stayed the same, too.")
+@click.option("--all", "everything", is_flag=True, help="Show what stayed the same or had too few runs, too.")
 @output.json_flag
 def compare_verb(first: Path, second: Path, everything: bool) -> int:
-    """What got better or worse from A to B by more than both spreads.
+    """What got better or worse from A to B by more than both spreads, and ratios to native also by more than the noise.
 
     A and B are two runs' results.json, or the folders that hold them. Exits with 0 when nothing of Torpor's got worse,
     with 1 when something did. Native sides and the driver's own way are shown, and change nothing in that.
@@ -241,7 +241,7 @@ def compare_verb(first: Path, second: Path, everything: bool) -> int:
 def _compared(rows: list[Row], differing: list[str], everything: bool) -> str:
     from torpor.bench.report import tables
 
-    shown = [row for row in rows if row.change not in ("gone", "new") and (everything or row.change != "same")]
+    shown = [row for row in rows if row.change in ("better", "worse") or (everything and row.first is not None)]
     cells = []
     for row in shown:
         form = tables.cost if row.what == "cost" else tables.spread
@@ -265,4 +265,6 @@ def _compared(rows: list[Row], differing: list[str], everything: bool) -> str:
             lines.append(f"only in {run}: {', '.join(told)}")
     counts = {change: sum(row.change == change for row in rows) for change in dict.fromkeys(row.change for row in rows)}
     lines.append(", ".join(f"{count} {change}" for change, count in sorted(counts.items())) or "nothing in common")
+    if not everything and counts.keys() & {"same", "too few runs"}:
+        lines[-1] += " (--all lists every one)"
     return "\n".join(lines)
