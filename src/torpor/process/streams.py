@@ -49,6 +49,7 @@ class Streams:
     def __init__(self, loop: Loop, log: int, stdin: str, await_client: bool, on_terminal: Sequence[str] = ()) -> None:
         self._loop = loop
         self._log = log
+        self._unlogged = 0  # bytes of output that the log has had no room for since it last took some
         self._clients: list[Client] = []
         self._outputs: dict[bytes, int] = {}
         self._input: int | None = None
@@ -176,17 +177,30 @@ class Streams:
         if not data:
             self._let_go(tag, fd)
             return False
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._log, rest) :]
-        except OSError:
-            pass  # a full disk costs log lines; it must not stop the job
+        self._note(data)
         for client in list(self._clients):
             if not client.ending:
                 client.owe(tag + data)
                 self._send(client)
         return True
+
+    def _note(self, data: bytes) -> None:
+        """Into the log. A full disk costs output there; it must not stop the job, and the log says it once it can."""
+        told = f"\ntorpor: {self._unlogged} bytes of output are missing here, the log could not be written\n"
+        if self._unlogged and self._append(told.encode()):
+            self._unlogged += len(data)
+        else:
+            self._unlogged = self._append(data)
+
+    def _append(self, data: bytes) -> int:
+        """How many bytes at the end of `data` the log had no room for."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._log, rest) :]
+        except OSError:
+            pass
+        return len(rest)
 
     def _on_output(self, tag: bytes, _events: int) -> None:
         self._read(tag)
