@@ -76,6 +76,8 @@ ITEMS = (
     part("inference", 220, "--models", "0.5b", "--requests", "24", "--groups", "3", "--rounds", "1"),
     part("application", 200, "--models", "120m", "--repeats", "2"),
     part("checkpoint", 200, "--gib", "0,4,16", "--repeats", "2"),
+    bench("one-call", 60, "bench/one_call.py"),
+    bench("kernel-times", 60, "bench/one_call.py", "--call", "launch", "--ways", "answers,kernels"),
     Item("copy-targets", 40, ("sh", "-c", "cc -O2 -o {out}/copy_targets bench/native/copy_targets.c -ldl "
         "&& {out}/copy_targets; rm {out}/copy_targets")),
     bench("into-store", 120, "bench/into_store.py", "--gib", "16", "--repeat", "3", "--folder", "/dev/shm"),

@@ -49,6 +49,25 @@ def test_pools_leaves_no_job(home: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert api.jobs() == [] and left_in(home) == []
 
 
+def test_one_call_tells_of_every_process(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_call = import_module("one_call")
+    out = tmp_path / "out.json"
+    words = ["one_call", "--ways", "native,answers,kernels", "--turns", "2", "--calls", "50", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", words)
+    one_call.main()
+    times = json.loads(out.read_text())["ns"]
+    assert [(way, len(found)) for way, found in times.items()] == [("native", 2), ("answers", 2), ("kernels", 2)]
+    assert all(one > 0 for found in times.values() for one in found)
+    shown = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["| ns for `mark`", "| ---", "| native", "| answers", "| kernels"]
+    monkeypatch.setattr(sys, "argv", ["one_call", "--call", "nothing", "--ways", "answers"])
+    with pytest.raises(SystemExit, match="^answers: "):
+        one_call.main()
+    assert api.jobs() == [] and left_in(home) == []
+
+
 def test_overhead_tells_what_it_knows(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
