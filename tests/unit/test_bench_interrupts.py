@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from torpor.bench import parts, results, runner
+from tests.conftest import eventually
+from torpor.bench import parts, results, runner, sources, turns
 from torpor.bench.interrupts import Interrupts
 from torpor.bench.parts import Part
 from torpor.bench.results import Measurement, Results
@@ -107,3 +110,40 @@ def test_what_was_ignored_stays_so() -> None:
         assert not interrupts.heard and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_program_that_one_meets_as_it_starts_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[int] = []
+
+    class Met(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            begun.append(self.pid)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Met)
+    with pytest.raises(KeyboardInterrupt):
+        turns.Copy(["sleep", "1000"], NATIVE, Settings(backend="gpu"))
+    with pytest.raises(KeyboardInterrupt):
+        sources.build("sleep", tmp_path / "target", "1000")
+    assert len(begun) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in begun)
+
+
+def test_a_compiler_is_ended_with_what_it_has_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its own files, which it has no time to remove, lie where the program was to be."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\necho > "$TMPDIR/own"\nsleep 1000 &\necho $! > "$2"\nwait\n')
+    compiler.chmod(0o755)
+    target = tmp_path / "scratch" / "target"
+    target.parent.mkdir()
+
+    def interrupted(_process: subprocess.Popen[bytes]) -> None:
+        eventually(lambda: target.exists() and target.read_text().endswith("\n"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sources.build(str(compiler), target)
+    pid = int(target.read_text())
+    eventually(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes())
+    assert (target.parent / "own").exists()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from torpor.bench import children
 from torpor.errors import MissingPart, TorporError
 
 _HERE = Path(__file__).parent
@@ -24,11 +27,20 @@ def compiled(name: str, scratch: Path) -> Path:
     if program.is_file():
         return program
     source = _HERE / "native" / f"{name}.c"
-    command = ["cc", "-O2", "-std=gnu11", "-pthread", "-o", str(program), str(source), "-ldl"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise MissingPart("there is no C compiler `cc`", hint="install gcc or clang") from None
-    if done.returncode != 0:
-        raise TorporError(f"{source.name} does not compile", hint=done.stderr.strip()[-1000:])
+    build("cc", program, "-O2", "-std=gnu11", "-pthread", source, "-ldl")
     return program
+
+
+def build(compiler: str, target: Path, *words: str | Path) -> None:
+    """Compile sources, which are the paths among the words. MissingPart without a compiler, TorporError with what it
+    says. The compiler's own files lie in the target's folder, as they stay where it is broken off."""
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    environment = {**os.environ, "TMPDIR": str(target.parent)}
+    try:
+        with children.started([compiler, "-o", target, *words], env=environment, **streams) as process:
+            said, _ = process.communicate()
+    except FileNotFoundError:
+        raise MissingPart(f"there is no compiler `{compiler}`", hint="install gcc or clang") from None
+    if process.returncode != 0:
+        names = ", ".join(word.name for word in words if isinstance(word, Path))
+        raise TorporError(f"{names} does not compile", hint=said.decode(errors="replace").strip()[-1000:])

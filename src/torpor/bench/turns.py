@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from torpor import api
+from torpor.bench import children
 from torpor.bench.results import Bar, Measurement, spread
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
 from torpor.errors import TorporError
@@ -53,15 +53,13 @@ class Copy:
             environment = dict(os.environ)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._pending = b""
-        self._process = subprocess.Popen(
-            [*prefix, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            bufsize=0,
-            start_new_session=True,  # Ctrl-C is for us: we end the copies in order
-        )
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+        # Ctrl-C is for us: we end the copies in order.
+        try:
+            self._process = children.begin([*prefix, *command], **streams, env=environment, bufsize=0)
+        except BaseException:
+            self._errors.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +136,7 @@ class Copy:
             except subprocess.TimeoutExpired:
                 pass
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)  # with processes that it has started
+            children.end(self._process)
         self._process.wait()
         self._process.stdout.close()
         self._errors.close()
