@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -257,6 +258,16 @@ def test_a_copy_that_nobody_knew_of_leaves_nothing_behind(home: Path) -> None:
         raise KeyboardInterrupt
     assert copy.wait(60) == -signal.SIGKILL
     assert inner.parent == home and not inner.exists()
+
+
+def test_one_that_has_just_been_started_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its new memory is there before its command line is."""
+    (tmp_path / "exe").symlink_to(sys.executable)
+    (tmp_path / "cmdline").write_bytes(b"")
+    monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "cmdline").write_bytes(b"torpor\0run"))
+    assert bench_home._words(tmp_path / "cmdline", time.monotonic() + 100) == [b"torpor", b"run"]
+    (tmp_path / "environ").write_bytes(b"")
+    assert bench_home._words(tmp_path / "environ", time.monotonic()) == [b""]
 
 
 def test_what_a_killed_run_left_goes(home: Path) -> None:

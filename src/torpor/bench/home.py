@@ -25,6 +25,8 @@ from torpor.records import LIVE_STATES, Backend
 
 _NAME = re.compile(r"bench-\d+")
 END_SECONDS = 30.0
+BEGIN_SECONDS = 1.0
+"""From the beginning of a program until its command line can be read; some never have one."""
 
 
 @contextmanager
@@ -45,8 +47,8 @@ def own(backend: Backend) -> Iterator[Path]:
         scratch.mkdir()
         yield scratch
     finally:
-        with _undisturbed():
-            _leave(home, dram, backend, outer)
+        with undisturbed():
+            leave(home, dram, backend, outer)
             os.close(lock)
 
 
@@ -89,7 +91,7 @@ def _enter(home: Path, dram: Path, backend: Backend) -> None:
         os.environ["TORPOR_GPU"] = "sim"
 
 
-def _leave(home: Path, dram: Path, backend: Backend, outer: Mapping[str, str]) -> None:
+def leave(home: Path, dram: Path, backend: Backend, outer: Mapping[str, str]) -> None:
     """End what runs in the present home, go back to the environment `outer`, and remove both folders."""
     try:
         _end_everything(backend)
@@ -101,7 +103,7 @@ def _leave(home: Path, dram: Path, backend: Backend, outer: Mapping[str, str]) -
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Within, Ctrl-C and SIGTERM do nothing: who is impatient would leave jobs behind that nobody can reach."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -124,8 +126,8 @@ def _forget_dead(homes: Path, memory: Path, backend: Backend) -> None:
         outer = dict(os.environ)
         dram = memory.with_name(f"{memory.name}-{home.name}")
         _enter(home, dram, backend)
-        with _undisturbed():
-            _leave(home, dram, backend, outer)
+        with undisturbed():
+            leave(home, dram, backend, outer)
 
 
 def _end_everything(backend: Backend) -> None:
@@ -177,14 +179,22 @@ def _is_run(command: Sequence[bytes]) -> bool:
 def _processes(wanted: Callable[[Sequence[bytes]], bool]) -> list[int]:
     """Those whose home is the present one, by their command lines."""
     home = f"TORPOR_HOME={os.environ['TORPOR_HOME']}".encode()
-    found = []
+    found, end = [], time.monotonic() + BEGIN_SECONDS
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            command, environ = ((entry / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+            if wanted(_words(entry / "cmdline", end)) and home in _words(entry / "environ", end):
+                found.append(int(entry.name))
         except OSError:
             continue
-        if wanted(command) and home in environ:
-            found.append(int(entry.name))
     return found
+
+
+def _words(file: Path, end: float) -> list[bytes]:
+    """What a process was given. One that has just been started has its new memory before it has that: it is waited
+    for, where there is a program, which those that have ended and parts of the kernel do not have. OSError."""
+    while not (found := file.read_bytes()) and time.monotonic() < end:
+        (file.parent / "exe").readlink()
+        time.sleep(0.001)
+    return found.split(b"\0")
