@@ -10,11 +10,11 @@ job printed must be that of a run that nobody disturbed.
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,6 +24,7 @@ import machine
 
 import torpor
 from torpor import api, paths
+from torpor.bench import children, home
 from torpor.bench.cycles import last_step, wait_past
 from torpor.bench.held import Held, held, processes_of
 from torpor.keeper.client import KeeperClient
@@ -88,8 +89,8 @@ def undisturbed(lines: list[str], program: str) -> bool:
     library = paths.software_gpu() if api.default_backend() == "sim" else None
     env = os.environ | ({"LD_LIBRARY_PATH": str(library.parent)} if library else {})
     argv = command(program, len(lines) - 1, 0)  # a line for each step, one before the first, one after the last
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300, check=True)
-    return lines == done.stdout.splitlines()[:-1]
+    status, said = children.output(argv, environment=env)
+    return status == 0 and lines == said.splitlines()[:-1]
 
 
 def row(number: int, one: dict[str, Any]) -> str:
@@ -103,11 +104,19 @@ def row(number: int, one: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--cycles", type=int, default=20, help="2 or more")
+    arguments = script.options(__doc__)
+    arguments.add_argument("--cycles", type=script.whole(2), default=20, help="2 or more")
     arguments.add_argument("--program", choices=PROGRAMS, default="train")
-    arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
+    with home.own(api.default_backend()):  # nothing is left of the jobs, wherever it is broken off
+        faults = measure(options)
+    for fault in faults:
+        print(f"FAILED {fault}")
+    raise SystemExit(bool(faults))
+
+
+def measure(options: argparse.Namespace) -> list[str]:
+    """Both ways, printed and written as they are done; what was found to be wrong."""
     faults: list[str] = []
     results: dict[str, list[dict[str, Any]]] = {}
     for way in ("checkpoint, restore", "suspend, resume"):
@@ -115,6 +124,7 @@ def main() -> None:
         rows = results[way] = []
         second: tuple[Held, Held] | None = None
         for number in range(1, options.cycles + 1):
+            script.check()
             cycle = job.reborn() if way.startswith("checkpoint") else job.slept("hbm" if number % 2 else "dram")
             wait_past(job.now, last_step(job.now) + 3)
             counts = settled(second)
@@ -138,12 +148,9 @@ def main() -> None:
         for number, one in enumerate(rows, 1):
             if number in (1, 2, 3, 5, 10, options.cycles):
                 print(row(number, one), flush=True)
-        if options.out:
-            options.out.write_text(json.dumps({"machine": machine.describe(), "cycles": results}, indent=1))
-    for fault in faults:
-        print(f"FAILED {fault}")
-    raise SystemExit(bool(faults))
+        script.keep(options.out, {"machine": machine.describe(), "cycles": results})
+    return faults
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

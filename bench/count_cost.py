@@ -10,61 +10,48 @@ return at once, so that the interposer alone is measured, and once with the soft
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
+import script
+
 import statistics
-import subprocess
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import machine
 
 from torpor import paths
+from torpor.bench import sources
+from torpor.bench.settings import NATIVE, Settings
+from torpor.bench.turns import Copy
 
 SOURCE = Path(__file__).parent / "native" / "count_cost.c"
 KINDS = {"jump": 100_000, "looked_up": 100_000, "gated": 100_000}
 WAYS = ("native", "off", "counts", "times")
 
 
-def start(program: Path, driver: Path, way: str, core: int) -> subprocess.Popen[str]:
+def start(program: Path, driver: Path, way: str, core: int) -> Copy:
     """The program on this driver, natively or under the interposer."""
     interposer = paths.interposer()
-    assert interposer is not None, "the interposer is not built: run scripts/setup"
-    environment = dict(os.environ)
     if way == "native":
-        environment["LD_LIBRARY_PATH"] = str(driver.parent)
+        environment = {"LD_LIBRARY_PATH": driver.parent}
+    elif interposer is not None:
+        environment = {"LD_PRELOAD": interposer, "TORPOR_REAL_LIBCUDA": driver, "TORPOR_PROFILE": way}
     else:
-        environment |= {"LD_PRELOAD": str(interposer), "TORPOR_REAL_LIBCUDA": str(driver), "TORPOR_PROFILE": way}
-    return subprocess.Popen(
-        ["taskset", "-c", str(core), str(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-        env=environment,
-    )
-
-
-def batch(process: subprocess.Popen[str], kind: str, count: int) -> float:
-    assert process.stdin and process.stdout
-    process.stdin.write(f"{kind} {count}\n")
-    return float(process.stdout.readline())
+        raise SystemExit("the interposer is not built: run scripts/setup")
+    words = [f"{name}={value}" for name, value in environment.items()]
+    return Copy(["env", *words, "taskset", "-c", str(core), str(program)], NATIVE, Settings(backend="gpu"))
 
 
 def measure(program: Path, driver: Path, rounds: int, core: int, share: float) -> dict[str, dict[str, list[float]]]:
     """kind -> way -> [least, median] nanoseconds per call."""
-    copies = {way: start(program, driver, way, core) for way in WAYS}
     found: dict[str, dict[str, list[float]]] = {kind: {way: [] for way in WAYS} for kind in KINDS}
-    for turn in range(rounds):
-        for kind, count in KINDS.items():
-            for way in WAYS if turn % 2 else WAYS[::-1]:
-                found[kind][way].append(batch(copies[way], kind, int(count * share)))
-    for copy in copies.values():
-        assert copy.stdin
-        copy.stdin.close()
-        if copy.wait(60) != 0:
-            raise SystemExit(f"the program ended with {copy.returncode}")
+    with ExitStack() as stack:
+        copies = {way: stack.enter_context(start(program, driver, way, core)) for way in WAYS}
+        for turn in range(rounds):
+            script.check()
+            for kind, count in KINDS.items():
+                for way in WAYS if turn % 2 else WAYS[::-1]:
+                    found[kind][way].append(copies[way].batch(kind, int(count * share)))
     return {
         kind: {way: [min(times), statistics.median(times)] for way, times in ways.items()}
         for kind, ways in found.items()
@@ -72,19 +59,19 @@ def measure(program: Path, driver: Path, rounds: int, core: int, share: float) -
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--rounds", type=int, default=300)
-    arguments.add_argument("--core", type=int, default=0)
-    arguments.add_argument("--out", type=Path)
+    arguments = script.options(__doc__)
+    arguments.add_argument("--rounds", type=script.whole(), default=300)
+    arguments.add_argument("--core", type=script.whole(0), default=0)
     options = arguments.parse_args()
     software_gpu = paths.software_gpu()
-    assert software_gpu is not None, "the software GPU is not built: run scripts/setup"
+    if software_gpu is None:
+        raise SystemExit("the software GPU is not built: run scripts/setup")
     result = {}
     with tempfile.TemporaryDirectory() as folder:
         program, empty = Path(folder) / "count_cost", Path(folder) / "driver" / "libcuda.so.1"
         empty.parent.mkdir()
-        subprocess.run(["cc", "-O2", "-o", program, SOURCE, "-ldl"], check=True)
-        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-DCOUNT_COST_DRIVER", "-o", empty, SOURCE], check=True)
+        sources.build("cc", program, "-O2", SOURCE, "-ldl")
+        sources.build("cc", empty, "-O2", "-shared", "-fPIC", "-DCOUNT_COST_DRIVER", SOURCE)
         print("| driver | call | native ns | off | counting | timing | counting adds |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for name, driver, share in (("empty", empty, 1.0), ("software GPU", software_gpu, 0.1)):
@@ -93,9 +80,8 @@ def main() -> None:
                 cells = " | ".join(f"{ways[way][0]:.2f} ({ways[way][1]:.2f})" for way in WAYS)
                 added = [ways["counts"][i] - ways["off"][i] for i in range(2)]
                 print(f"| {name} | {kind} | {cells} | {added[0]:.2f} ({added[1]:.2f}) |", flush=True)
-    if options.out:
-        options.out.write_text(json.dumps({"machine": machine.describe(), "count_cost": result}, indent=1))
+    script.keep(options.out, {"machine": machine.describe(), "count_cost": result})
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -14,6 +14,8 @@ restore at 48 GiB <= 1.3 x restore at 0 GiB; bytes move at >= 50 GB/s.
 
 from __future__ import annotations
 
+import script
+
 import argparse
 import json
 import statistics
@@ -24,7 +26,7 @@ from typing import Any
 import msgspec
 
 from torpor import api
-from torpor.bench import cycles, machine
+from torpor.bench import cycles, home, machine
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODES = {"torpor": True, "driver+criu": False}
@@ -48,16 +50,22 @@ def spread(rows: list[dict[str, Any]], key: str) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--gib", type=float, nargs="+", default=[0, 4, 16, 48])
-    arguments.add_argument("--repeat", type=int, default=3, help="cycles of Torpor for each size")
-    arguments.add_argument("--repeat-driver", type=int, default=1, help="cycles of driver + CRIU for each size")
-    arguments.add_argument("--driver-up-to", type=float, default=48, help="the largest size for driver + CRIU, GiB")
-    arguments.add_argument("--touch-gib", type=int, default=0, help="host memory to touch before anything is timed")
-    arguments.add_argument("--out", type=Path)
+    arguments = script.options(__doc__)
+    size, count = script.number(), script.whole(0)
+    arguments.add_argument("--gib", type=size, nargs="+", default=[0, 4, 16, 48])
+    arguments.add_argument("--repeat", type=count, default=3, help="cycles of Torpor for each size")
+    arguments.add_argument("--repeat-driver", type=count, default=1, help="cycles of driver + CRIU for each size")
+    arguments.add_argument("--driver-up-to", type=size, default=48, help="the largest size for driver + CRIU, GiB")
+    arguments.add_argument("--touch-gib", type=count, default=0, help="host memory to touch before anything is timed")
     options = arguments.parse_args()
 
     machine.touch_memory(options.touch_gib << 30)
+    with home.own(api.default_backend()):  # the keeper is stopped, too, which is to be nobody else's
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Cycles of both ways, printed and written as they are made, then the table."""
     results: dict[str, dict[str, list[dict[str, Any]]]] = {
         f"{gib:g}": {mode: [] for mode in MODES} for gib in options.gib
     }
@@ -70,11 +78,11 @@ def main() -> None:
             for gib in options.gib:
                 if mode == "driver+criu" and gib > options.driver_up_to:
                     continue  # takes minutes, and twice the bytes of the host's memory
+                script.check()
                 row = msgspec.to_builtins(cycles.live(program(gib), arena=MODES[mode]))
                 results[f"{gib:g}"][mode].append(row)
                 print(f"{gib:g} GiB {mode}, cycle {turn + 1}: {json.dumps(row)}", flush=True)
-                if options.out:
-                    options.out.write_text(json.dumps({"machine": machine.describe(), "cycles": results}, indent=1))
+                script.keep(options.out, {"machine": machine.describe(), "cycles": results})
     print("| GiB held | | checkpoint s | restore s | until the next step s | GPU image GiB | CPU image GiB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for gib_held, by_mode in results.items():
@@ -86,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -8,6 +8,8 @@ attention cannot be captured. Both must give the same tokens.
 
 from __future__ import annotations
 
+import script  # noqa: F401 - of a job only the beginning
+
 import gc
 import sys
 import time

@@ -17,8 +17,8 @@ works.
 
 from __future__ import annotations
 
-import argparse
-import json
+import script
+
 import os
 import statistics
 import time
@@ -65,6 +65,7 @@ class Bench:
 
     def timed(self, stream: Stream, action: Callable[[], Any]) -> tuple[float, float]:
         """Seconds by the GPU's clock and by the wall of one action on the stream."""
+        script.check()
         begun = time.perf_counter()
         checked(self.cu.cuEventRecord(self.events[0], stream.handle))
         pending = action()
@@ -181,15 +182,14 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mib", type=float, nargs="*", default=[64, 256, 1024, 4096, 16384])
-    parser.add_argument("--chunk-kib", type=int, nargs="*", default=[256, 1024, 4096])
-    parser.add_argument("--copy-mib", type=float, default=8192)
-    parser.add_argument("--piece-mib", type=float, default=PIECE / MIB, help="of one copy")
-    parser.add_argument("--repeat", type=int, default=7)
+    parser = script.options(__doc__)
+    parser.add_argument("--mib", type=script.number(), nargs="+", default=[64, 256, 1024, 4096, 16384])
+    parser.add_argument("--chunk-kib", type=script.whole(), nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--copy-mib", type=script.number(), default=8192)
+    parser.add_argument("--piece-mib", type=script.number(), default=PIECE / MIB, help="of one copy")
+    parser.add_argument("--repeat", type=script.whole(), default=7)
     parser.add_argument("--kernels", type=Path, help="another folder with blake3_sm80.ptx and blake3_sm75.ptx")
     parser.add_argument("--sim", action="store_true", help="on the software GPU")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.sim:
         on_the_software_gpu()
@@ -204,9 +204,8 @@ def main() -> None:
     found = {"machine": machine.describe(), "device": bench.device.name, **limits(bench), "hashing": rows,
              "twins": {"inside": inside, "cpu": cpu_rate()}, "copies": copies}  # fmt: skip
     show(found)
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    script.keep(options.out, found)
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Any
 
@@ -16,6 +17,9 @@ def on_the_software_gpu() -> None:
         raise SystemExit("the software GPU is not built: run scripts/setup")
     folder = str(library.parent)
     if os.environ.get("LD_LIBRARY_PATH", "").split(":")[0] != folder:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)  # one that was only noted would be lost with this program
         environment = {**os.environ, "LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 

@@ -6,6 +6,8 @@ Kinds: an element-wise add in place, a small matrix product, a small training st
 
 from __future__ import annotations
 
+import script  # noqa: F401 - of a job only the beginning
+
 import gc
 import sys
 import time

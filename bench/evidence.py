@@ -10,9 +10,9 @@ side on different GPUs (`--gpu`): each has a home, a folder in memory and its sh
 
 from __future__ import annotations
 
-import argparse
+import script
+
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +21,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from torpor import api
+from torpor.bench import children, home
 
 ROOT = Path(__file__).parents[1]
 GRACE = 40.0
@@ -102,46 +105,56 @@ def run(item: Item, out: Path, seconds: float) -> int | None:
     """Its exit status; None when its time was over."""
     words = [word.replace("{out}", str(out)) for word in item.command]
     with (out / f"{item.name}.log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)  # as Ctrl-C, which keeps what was measured
+        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+        with children.started(words, ending=_end, cwd=ROOT, **streams) as process:
+            try:
+                return process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                return None
+
+
+def _end(process: children.Process) -> None:
+    """As Ctrl-C does, which keeps what was measured; where that does not end it in time, at once."""
+    with home.undisturbed():  # it is in a session of its own, and hears nothing of ours
+        process.send_signal(signal.SIGINT)
         try:
             process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return None
+            children.end(process)
 
 
 @contextmanager
-def settled_on(gpu: int) -> Iterator[None]:
-    """One GPU, and of a machine with several as large a share of its processors; a home that nobody else has."""
+def settled_on(gpu: int, cores: Sequence[int]) -> Iterator[None]:
+    """One GPU and these processors; a home that nobody else has, of which nothing is left."""
     name = f"evidence-{gpu}-{os.getpid()}"
-    home, dram = Path("/tmp", name), Path("/dev/shm", name)
-    os.environ.update(CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=str(home), TORPOR_DRAM=str(dram))
-    cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // max(len(list(Path("/dev").glob("nvidia[0-9]*"))), 1)
-    os.sched_setaffinity(0, cores[gpu * share : (gpu + 1) * share])
+    folder, dram = Path("/tmp", name), Path("/dev/shm", name)
+    outer = dict(os.environ)
+    os.environ.update(CUDA_VISIBLE_DEVICES=str(gpu), TORPOR_HOME=str(folder), TORPOR_DRAM=str(dram))
+    os.sched_setaffinity(0, cores)
     try:
-        home.mkdir()
+        folder.mkdir()
         dram.mkdir()
         yield
     finally:
-        if (home / "keeper").exists():
-            subprocess.run([sys.executable, "-m", "torpor", "keeper", "stop"], stdout=subprocess.DEVNULL, check=False)
-        for folder in (home, dram):
-            shutil.rmtree(folder, ignore_errors=True)
+        with home.undisturbed():
+            home.leave(folder, dram, api.default_backend(), outer)
+
+
+def cores_of(gpu: int) -> list[int]:
+    """As large a share of the processors for each GPU of the machine; none for one that it does not have."""
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // max(len(list(Path("/dev").glob("nvidia[0-9]*"))), 1)
+    return cores[gpu * share : (gpu + 1) * share]
 
 
 def main() -> int:
     """Exit status 1 when an item failed; one that was broken off has not."""
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments = script.options(__doc__, out=False)
     arguments.add_argument("out", type=Path, nargs="?", default=Path("evidence"))
     arguments.add_argument("items", nargs="*", metavar="ITEM", help="by default all, in the order of --list")
-    arguments.add_argument("--seconds", type=float, default=560, help="for everything")
-    arguments.add_argument("--gpu", type=int, default=0)
+    arguments.add_argument("--seconds", type=script.number(), default=560, help="for everything")
+    arguments.add_argument("--gpu", type=script.whole(0), default=0)
     arguments.add_argument("--list", action="store_true")
     options = arguments.parse_args()
     known = {item.name: item for item in ITEMS}
@@ -151,9 +164,12 @@ def main() -> int:
         return 0
     if unknown := [name for name in options.items if name not in known]:
         arguments.error(f"no item is called {unknown[0]}; --list names them")
+    cores = cores_of(options.gpu)
+    if not cores:
+        arguments.error(f"--gpu {options.gpu}: this machine has no processors for it")
     out = options.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    with settled_on(options.gpu):
+    with settled_on(options.gpu, cores):
         failed = run_all([known[name] for name in options.items] or ITEMS, out, options.seconds)
     for file in [*sorted(out.glob("*.log")), *sorted(out.glob("bench-*/report.md"))]:
         if rows := [line for line in file.read_text(errors="replace").splitlines() if line.startswith(("|", "FAILED"))]:
@@ -179,4 +195,4 @@ def run_all(items: Sequence[Item], out: Path, seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

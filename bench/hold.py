@@ -5,23 +5,19 @@
 
 from __future__ import annotations
 
+import script
+
 import ctypes
 import mmap
-import sys
 import time
 from typing import Any
 
 from cuda.bindings import driver
+from driver_calls import checked as check
 
 PIECE = 256 << 20
+KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned", "registered")
 KEPT: list[mmap.mmap] = []
-
-
-def check(result: tuple[Any, ...]) -> Any:
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(status.name)
-    return values[0] if len(values) == 1 else values
 
 
 def _located(wanted: Any) -> Any:
@@ -78,7 +74,11 @@ def pieces(kind: str, count: int) -> list[int]:
 
 
 def main() -> None:
-    kind, gib = sys.argv[1], float(sys.argv[2])
+    parser = script.options(__doc__, out=False)
+    parser.add_argument("kind", choices=KINDS, metavar="KIND")
+    parser.add_argument("gib", type=script.number(), metavar="GIB")
+    chosen = parser.parse_args()
+    kind, gib = chosen.kind, chosen.gib
     check(driver.cuInit(0))
     check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(0))))
     addresses = pieces(kind, int(gib * (1 << 30)) // PIECE)
@@ -90,9 +90,10 @@ def main() -> None:
             for place in (address, address + PIECE - 4):
                 check(driver.cuMemcpyDtoH(word, place, 4))
                 if int.from_bytes(word.raw, "little") != number + 1:
-                    raise RuntimeError(f"piece {number} has changed")
+                    raise SystemExit(f"piece {number} has changed")
         print(f"turn {turn}", flush=True)
         time.sleep(0.05)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -18,10 +18,10 @@ the software GPU, which the host hashes for, the figures say something of the ho
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import os
-import shutil
 import signal
 import statistics
 import sys
@@ -36,7 +36,7 @@ import machine
 
 import torpor
 from torpor import api, doctor
-from torpor.bench import caches
+from torpor.bench import caches, home
 
 PROGRAM = Path(__file__).with_name("weights.py")
 PIECE, READERS = 8 << 20, 8
@@ -126,6 +126,7 @@ class Turn:
         self.rows[what]["gb_per_s"] = round(count / self.rows[what]["seconds"] / 1e9, 3)
 
     def _timed(self, what: str, action: Callable[[Steps], Any]) -> Any:
+        script.check()
         steps = Steps()
         cpu, begun = keeper_seconds(), time.perf_counter()
         result = action(steps)
@@ -190,31 +191,31 @@ def used(store: Path) -> int:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--gib", type=float, default=16)
-    options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--folder", type=Path, help="where images and stores lie; by default a temporary one")
-    options.add_argument("--out", type=Path)
+    options = script.options(__doc__)
+    options.add_argument("--gib", type=script.number(1 / 1024), default=16)
+    options.add_argument("--repeat", type=script.whole(), default=3)
+    options.add_argument("--folder", type=script.folder, help="where images and stores lie; by default a temporary one")
     chosen = options.parse_args()
+    with home.own(api.default_backend()):  # where all jobs are its own, and end with it
+        measure(chosen)
+
+
+def measure(chosen: argparse.Namespace) -> None:
+    """Turns, written as they are done; the table of those that are."""
     api.keeper_warm(api.default_backend(), int(min(chosen.gib + 1, 8) * (1 << 30)))
     turns: list[dict[str, Any]] = []
-    for _ in range(chosen.repeat):
-        folder = Path(tempfile.mkdtemp(prefix="torpor-bench-", dir=chosen.folder))
-        turn = Turn(folder, chosen.gib)
-        try:
-            turn.run()
-        finally:
+    try:
+        for _ in range(chosen.repeat):
+            with tempfile.TemporaryDirectory(prefix="torpor-bench-", dir=chosen.folder) as folder:
+                turn = Turn(Path(folder), chosen.gib)
+                turn.run()
             for job in api.jobs():
-                if job.state in ("running", "suspended"):
-                    job.kill(signal.SIGKILL)
-                    job.wait()
                 job.remove()
-            shutil.rmtree(folder)
-        turns.append(turn.rows)
-        if chosen.out:
-            found = {"machine": machine.describe(), "gib": chosen.gib, "turns": turns}
-            chosen.out.write_text(json.dumps(found, indent=1))
-    print(table(turns))
+            turns.append(turn.rows)
+            script.keep(chosen.out, {"machine": machine.describe(), "gib": chosen.gib, "turns": turns})
+    finally:  # also what is known when it is broken off
+        if turns:
+            print(table(turns), flush=True)
 
 
 def table(turns: list[dict[str, Any]]) -> str:
@@ -235,4 +236,5 @@ def table(turns: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-main()
+if __name__ == "__main__":
+    script.run(main)

@@ -15,61 +15,34 @@ changed and launched while it is under way without waiting for that: what it wai
 
 from __future__ import annotations
 
-import argparse
-import os
+import script
+
 import statistics
-import subprocess
-import sys
-import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from torpor import api, paths
+from torpor.bench import home, sources
+from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
+from torpor.bench.turns import Copy
 from torpor.keeper.control import ControlClient, sockets_in
 
 HERE = Path(__file__).parent
-LEVELS = ("native", "control", "off", "defer", "full")
+LEVELS = (NATIVE, CONTROL, "off", "defer", "full")
 CHAINS = ("chain", "chain_varied", "chain_moving", "under_way")
 KINDS = (*CHAINS, "launch", "burst", "paced", "mark", "copy_in_pinned_8B", "copy_within")
 
 
-def name_of(level: str, group: int) -> str:
-    """The job of this level in a group."""
-    return f"levels-{level}-{os.getpid()}-{group}"
+def started(program: Path, level: str, group: int, settings: Settings) -> Copy:
+    """One live copy of the program; that of a level is a job of this name."""
+    if level in (NATIVE, CONTROL):
+        return Copy([str(program)], level, settings)
+    return Copy([str(program)], TORPOR, replace(settings, vm=level), "--name", f"{level}-{group}")
 
 
-class Copy:
-    """One live copy of the program."""
-
-    def __init__(self, program: str, level: str, group: int, gpu: str) -> None:
-        command, env = [program], None
-        if level in ("native", "control"):
-            library = paths.software_gpu()
-            env = {"LD_LIBRARY_PATH": str(library.parent)} if gpu == "sim" and library is not None else None
-        else:
-            options = ["--name", name_of(level, group), "--vm", level, *(["--gpu", "sim"] if gpu == "sim" else [])]
-            command = [sys.executable, "-m", "torpor", "run", *options, "--", program]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=env
-        )
-
-    def batch(self, kind: str, calls: int) -> float:
-        """Nanoseconds per call."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{kind} {calls}\n")
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the program ended with {self._process.wait()} in {kind}")
-        return float(line)
-
-    def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        if self._process.wait() != 0:
-            raise SystemExit(f"the program ended with {self._process.returncode}")
-
-
-def spread(ratios: list[float]) -> str:
+def spread(ratios: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
@@ -83,38 +56,51 @@ def counts(name: str) -> dict[str, int]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--groups", type=int, default=3)
-    arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--calls", type=int, default=20000)
-    arguments.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
+    arguments = script.options(__doc__, out=False)
+    arguments.add_argument("--groups", type=script.whole(), default=3)
+    arguments.add_argument("--turns", type=script.whole(), default=5)
+    arguments.add_argument("--calls", type=script.whole(), default=20000)
+    arguments.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     arguments.add_argument("--gpu", default=api.default_backend(), choices=("gpu", "sim"))
     options = arguments.parse_args()
+    found: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in options.kinds}
+    done: dict[str, int] = {}
+    try:
+        # In a home of its own: nothing is left of the jobs, wherever it is broken off.
+        with home.own(options.gpu) as folder:
+            settings, program = Settings(backend=options.gpu, scratch=folder), folder / "calls"
+            api.keeper_warm(options.gpu, 0)  # so that it does not get ready beside the first turns
+            sources.build("cc", program, "-O2", HERE / "native" / "calls.c", "-ldl")
+            for group in range(options.groups):
+                with ExitStack() as stack:
+                    copies = {
+                        level: stack.enter_context(started(program, level, group, settings)) for level in LEVELS
+                    }
+                    for kind in options.kinds:
+                        found[kind].append(in_turns(copies, kind, options.turns, options.calls))
+                    done = {name: count for name, count in counts(f"full-{group}").items() if count}
+    finally:  # also what is known when it is broken off
+        tell(found)
+    print(done)
+
+
+def tell(found: dict[str, list[dict[str, list[float]]]]) -> None:
+    """The table of what has been measured."""
     print(f"| call | native ns | {' | '.join(f'{level} / native' for level in LEVELS[1:])} | full / defer |")
     print("| --- " * (len(LEVELS) + 2) + "|")
-    with tempfile.TemporaryDirectory() as folder:
-        program = str(Path(folder) / "calls")
-        subprocess.run(["cc", "-O2", "-o", program, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
-        found: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in options.kinds}
-        for group in range(options.groups):
-            copies = {level: Copy(program, level, group, options.gpu) for level in LEVELS}
-            for kind in options.kinds:
-                found[kind].append(in_turns(copies, kind, options.turns, options.calls))
-            done = {name: count for name, count in counts(name_of("full", group)).items() if count}
-            for copy in copies.values():
-                copy.end()
-        for kind, groups in found.items():
-            native = statistics.median(time for times in groups for time in times["native"])
-            cells = [spread([ratio(times[level], times["native"]) for times in groups]) for level in LEVELS[1:]]
+    for kind, groups in found.items():
+        if groups:
+            native = statistics.median(time for times in groups for time in times[NATIVE])
+            cells = [spread([ratio(times[level], times[NATIVE]) for times in groups]) for level in LEVELS[1:]]
             cells.append(spread([ratio(times["full"], times["defer"]) for times in groups]))
             print(f"| {kind} | {native:.1f} | {' | '.join(cells)} |", flush=True)
-        print(done)
 
 
 def in_turns(copies: dict[str, Copy], kind: str, turns: int, calls: int) -> dict[str, list[float]]:
     """Nanoseconds of a call, turn by turn, for each level."""
     times: dict[str, list[float]] = {level: [] for level in LEVELS}
     for turn in range(-1, turns):  # one turn of warm-up
+        script.check()
         for level in LEVELS if turn % 2 else LEVELS[::-1]:
             time = copies[level].batch(kind, calls)
             if turn >= 0:
@@ -128,4 +114,4 @@ def ratio(times: list[float], others: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -9,17 +9,19 @@ time and the whole pause, and whether the job ended well.
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import statistics
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import machine
 
 import torpor
+from torpor import api
+from torpor.bench import home, sources
+from torpor.errors import TorporError
 
 SOURCE = Path(__file__).parents[1] / "tests" / "native" / "load" / "load.cpp"
 
@@ -53,45 +55,54 @@ def summary(seconds: list[float]) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--threads", type=int, default=64)
-    arguments.add_argument("--seconds", type=float, default=600)
-    arguments.add_argument("--every", type=float, default=1.0)
-    arguments.add_argument("--deadline", type=float, default=30.0)
-    arguments.add_argument("--out", type=Path)
+    arguments = script.options(__doc__)
+    arguments.add_argument("--threads", type=script.whole(), default=64)
+    arguments.add_argument("--seconds", type=script.number(), default=600)
+    arguments.add_argument("--every", type=script.number(), default=1.0)
+    arguments.add_argument("--deadline", type=script.number(0.1), default=30.0)
     options = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        program, stop = Path(folder) / "load", Path(folder) / "stop"
-        subprocess.run(["g++", "-std=c++20", "-O2", "-pthread", "-o", program, SOURCE, "-ldl"], check=True)
+    # In a home of its own: nothing is left of the job, wherever it is broken off.
+    with home.own(api.default_backend()) as folder:
+        program, stop = folder / "load", folder / "stop"
+        sources.build("g++", program, "-std=c++20", "-O2", "-pthread", SOURCE, "-ldl")
         job = torpor.run([str(program), str(options.threads), str(stop)])
-        began = time.monotonic()
-        while not rounds(job):
-            time.sleep(0.1)
-        pauses = []
+        pauses: list[dict[str, float]] = []
         try:
-            while time.monotonic() - began < options.seconds and job.exit_code is None:
-                due = time.monotonic() + options.every
-                pauses.append(pause(job, options.deadline))
-                if len(pauses) % 60 == 0:
-                    print(f"{len(pauses)} pauses; freeze: {summary([each['freeze'] for each in pauses])}", flush=True)
-                time.sleep(max(0.0, due - time.monotonic()))
-        except KeyboardInterrupt:
-            print("broken off")
-        stop.touch()
-        job.wait(120)
-        output = b"".join(job.logs()).decode().splitlines()
-    well = job.exit_code == 0
+            measure(job, options, pauses)
+        finally:  # also what is known when it is broken off
+            if job.state == "suspended":
+                job.resume()
+            stop.touch()
+            job.wait(120)
+            tell(job, options, pauses)
+        if job.exit_code != 0:
+            raise TorporError("the job noticed")
+
+
+def measure(job: torpor.Job, options: argparse.Namespace, pauses: list[dict[str, float]]) -> None:
+    """Add pause to pause until its time is over or the job has ended."""
+    began = time.monotonic()
+    while not rounds(job) and job.exit_code is None:
+        time.sleep(0.1)
+    while time.monotonic() - began < options.seconds and job.exit_code is None:
+        script.check()
+        due = time.monotonic() + options.every
+        pauses.append(pause(job, options.deadline))
+        if len(pauses) % 60 == 0:
+            print(f"{len(pauses)} pauses; freeze: {summary([each['freeze'] for each in pauses])}", flush=True)
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def tell(job: torpor.Job, options: argparse.Namespace, pauses: list[dict[str, float]]) -> None:
+    """What has been measured, and how the job ended."""
+    last = (b"".join(job.logs()).decode(errors="replace").splitlines() or [""])[-1]
     print(f"{len(pauses)} pauses of {options.threads} threads; the job ended with {job.exit_code}")
-    print(f"last words: {output[-1]}")
-    for name in ("freeze", "pause"):
-        print(f"{name}: {summary([each[name] for each in pauses])}")
-    if options.out:
-        found = {"machine": machine.describe(), "threads": options.threads, "pauses": pauses, "last": output[-1]}
-        options.out.write_text(json.dumps(found, indent=1))
-    job.remove()
-    if not well:
-        raise SystemExit("the job noticed")
+    print(f"last words: {last}")
+    for name in ("freeze", "pause") if pauses else ():
+        print(f"{name}: {summary([each[name] for each in pauses])}", flush=True)
+    found = {"machine": machine.describe(), "threads": options.threads, "pauses": pauses, "last": last}
+    script.keep(options.out, found)
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -9,19 +9,18 @@ two batches of its calls, in nanoseconds a call. `kernels` is `torpor profile --
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from torpor import api
-from torpor.bench import home, machine
+from torpor.bench import children, home, machine, sources
 from torpor.bench.settings import CONTROL, NATIVE, Settings
-from torpor.records import write_atomically
 
 TORPOR = (sys.executable, "-m", "torpor")
 WAYS: dict[str, Sequence[str]] = {
@@ -38,21 +37,19 @@ def time_of_one(program: Path, way: str, options: argparse.Namespace, settings: 
     """Nanoseconds a call in a fresh process, whose own lines come first; those of a profile's report follow."""
     command = [*WAYS[way], "taskset", "-c", str(options.core), str(program)]
     environment = None if WAYS[way] else settings.environment()
-    batches = f"{options.call} {options.calls}\n" * 2
-    done = subprocess.run(command, input=batches, stdout=subprocess.PIPE, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{way}: `{' '.join(command)}` ended with {done.returncode}")
-    return float(done.stdout.split("\n")[1])
+    status, said = children.output(command, f"{options.call} {options.calls}\n" * 2, environment)
+    if status:
+        raise SystemExit(f"{way}: `{' '.join(command)}` ended with {status}")
+    return float(said.split("\n")[1])
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments = script.options(__doc__)
     arguments.add_argument("--call", default="mark", help="a kind of bench/native/calls.c")
     arguments.add_argument("--ways", default=",".join(USUAL), help=f"of {', '.join(WAYS)}")
-    arguments.add_argument("--turns", type=int, default=4)
-    arguments.add_argument("--calls", type=int, default=200_000)
-    arguments.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
-    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--turns", type=script.whole(), default=4)
+    arguments.add_argument("--calls", type=script.whole(), default=200_000)
+    arguments.add_argument("--core", type=script.whole(0), default=max(os.sched_getaffinity(0)))
     options = arguments.parse_args()
     ways = options.ways.split(",")
     if unknown := [way for way in ways if way not in WAYS]:
@@ -72,15 +69,14 @@ def measure(options: argparse.Namespace, found: dict[str, list[float]]) -> None:
     backend = api.default_backend()
     with home.own(backend) as folder:
         program, source = folder / "calls", Path(__file__).parent / "native" / "calls.c"
-        subprocess.run(["cc", "-O2", "-o", program, source, "-ldl"], check=True)
+        sources.build("cc", program, "-O2", source, "-ldl")
         settings = Settings(backend=backend, scratch=folder)
         for _ in range(options.turns):
             for way in found:
+                script.check()
                 found[way].append(time_of_one(program, way, options, settings))
-                if options.out:
-                    known = {"machine": machine.describe(), "call": options.call, "ns": found}
-                    write_atomically(options.out, json.dumps(known, indent=1).encode())
+                script.keep(options.out, {"machine": machine.describe(), "call": options.call, "ns": found})
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -17,23 +17,23 @@ is what deferring calls gains, with `--busy` what all of it is like on a machine
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 
 from torpor import api
-from torpor.bench import home, machine, turns
+from torpor.bench import children, home, machine, sources, turns
 from torpor.bench.report.tables import cost
 from torpor.bench.results import Measurement
 from torpor.bench.settings import CONTROL, NATIVE, TORPOR, Settings
-from torpor.records import DEFAULT_VM, write_atomically
+from torpor.records import DEFAULT_VM
 
 HERE = Path(__file__).parent
 CALLS = ("launch", "copy_in_8B", "copy_out_8B", "copy_in_async_8B", "get_device", "mark")
@@ -46,24 +46,20 @@ GROUPS = {"calls": CALLS, "eager": EAGER, "decode": DECODE}
 def busy() -> Iterator[None]:
     """Every processor that we may use has a process that never waits."""
     spin = [sys.executable, "-c", "while True: pass"]
-    spinning = [subprocess.Popen(["taskset", "-c", str(core), *spin]) for core in os.sched_getaffinity(0)]
-    try:
+    with ExitStack() as stack:
+        for core in os.sched_getaffinity(0):
+            stack.callback(children.end, children.begin(["taskset", "-c", str(core), *spin]))
         yield
-    finally:
-        for process in spinning:
-            process.kill()
-            process.wait()
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--groups", type=int, default=7)
-    arguments.add_argument("--rounds", type=int, default=10)
+    arguments = script.options(__doc__)
+    arguments.add_argument("--groups", type=script.whole(), default=7)
+    arguments.add_argument("--rounds", type=script.whole(), default=10)
     arguments.add_argument("--vm", choices=("off", "answers", "defer", "full"), default=DEFAULT_VM)
     arguments.add_argument("--busy", action="store_true", help="beside as many busy threads as there are processors")
     known = [*GROUPS, *(kind for kinds in GROUPS.values() for kind in kinds)]
     arguments.add_argument("--kinds", nargs="+", default=["calls", "eager"], choices=known, help="or groups of them")
-    arguments.add_argument("--out", type=Path)
     options = arguments.parse_args()
     found: dict[str, Measurement] = {}
     try:
@@ -89,17 +85,15 @@ def measure(options: argparse.Namespace, found: dict[str, Measurement]) -> None:
             rounds=options.rounds,
             scratch=folder,
         )
-        calls = str(folder / "calls")
-        subprocess.run(["cc", "-O2", "-o", calls, str(HERE / "native" / "calls.c"), "-ldl"], check=True)
+        calls = folder / "calls"
+        sources.build("cc", calls, "-O2", HERE / "native" / "calls.c", "-ldl")
         for group, known in GROUPS.items():
-            command = [calls] if group == "calls" else [sys.executable, str(HERE / f"{group}_loop.py")]
+            command = [str(calls)] if group == "calls" else [sys.executable, str(HERE / f"{group}_loop.py")]
             kinds = [turns.Kind(name=kind, ask=kind) for kind in known if {kind, group} & set(options.kinds)]
             for one in turns.compare(command, kinds, settings) if kinds else ():
                 found[one.name] = one
-                if options.out:
-                    told = {"machine": machine.describe(), "overhead": msgspec.to_builtins(found)}
-                    write_atomically(options.out, json.dumps(told, indent=1).encode())
+                script.keep(options.out, {"machine": machine.describe(), "overhead": msgspec.to_builtins(found)})
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -14,6 +14,8 @@ Target, on an H200: 20 GB/s or more for every kind; a kind below belongs on Torp
 
 from __future__ import annotations
 
+import script
+
 import argparse
 import json
 import statistics
@@ -27,7 +29,6 @@ import machine
 import torpor
 from torpor import api
 from torpor.bench import home
-from torpor.records import write_atomically
 
 KINDS = ("alloc", "default-pool", "own-pool", "mapped", "pinned", "pinned-driver", "registered", "registered-driver")
 HOLD = Path(__file__).with_name("hold.py")
@@ -86,11 +87,10 @@ def measure(kind: str, gib: float, runs: dict[float, list[tuple[float, float, in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gib", type=float, default=8.0)
-    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser = script.options(__doc__)
+    parser.add_argument("--gib", type=script.number(), default=8.0)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--repeat", type=script.whole(), default=3)
     options = parser.parse_args()
     backend = api.default_backend()
     with home.own(backend):  # so that nothing is left of it, wherever it is broken off
@@ -105,13 +105,12 @@ def compare(options: argparse.Namespace) -> None:
     for _ in range(options.repeat):
         for kind in options.kinds:
             for size in sizes:
+                script.check()
                 runs[kind][size].append(cycle(kind, size))
         found = [measure(kind, options.gib, runs[kind]) for kind in options.kinds]
         print(*map(json.dumps, found), sep="\n", flush=True)  # what is printed last counts
-        if options.out:
-            told = json.dumps({"machine": machine.describe(), "kinds": found}, indent=1)
-            write_atomically(options.out, f"{told}\n".encode())
+        script.keep(options.out, {"machine": machine.describe(), "kinds": found})
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

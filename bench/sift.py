@@ -12,21 +12,22 @@ every byte takes. On the software GPU (--sim) the figures say nothing: they show
 
 from __future__ import annotations
 
+import script
+
 import argparse
-import json
 import os
 import random
 import statistics
 import threading
 import time
 from collections.abc import Container
-from pathlib import Path
 from typing import Any
 
 import machine
 from driver_calls import checked, on_the_software_gpu
 
 from torpor import paths
+from torpor.bench import home
 from torpor.driver import Driver, copies
 from torpor.driver.copies import Stream
 from torpor.image.manifest import SEGMENT
@@ -88,6 +89,7 @@ class Bench:
 
     def sift(self, hashers: Hashers, known: Container[bytes]) -> tuple[float, Sieve, set[bytes]]:
         """Seconds, what was chosen, and all hashes."""
+        script.check()
         sieve = Sieve(unknown_to(known))
         sifter = Sifter(self.driver, self.pool, hashers, sieve, nothing)
         begun = time.perf_counter()
@@ -138,18 +140,25 @@ class Bench:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gib", type=float, default=16)
-    parser.add_argument("--chunk-kib", type=int, nargs="*", default=[256, 1024, 4096])
-    parser.add_argument("--percent", type=float, nargs="*", default=[0, 1, 3, 100])
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--pool-mib", type=int, default=2048)
+    parser = script.options(__doc__)
+    parser.add_argument("--gib", type=script.number(), default=16)
+    parser.add_argument("--chunk-kib", type=script.whole(), nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--percent", type=script.number(), nargs="+", default=[0, 1, 3, 100])
+    parser.add_argument("--repeat", type=script.whole(), default=5)
+    parser.add_argument("--pool-mib", type=script.whole(), default=2048)
     parser.add_argument("--sim", action="store_true", help="on the software GPU")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.sim:
         on_the_software_gpu()
-    bench = Bench(int(options.gib * 1024) * MIB, options.pool_mib * MIB)
+    size = int(options.gib * 1024) * MIB
+    if size < max(options.chunk_kib) << 10 or max(options.percent) > 100:
+        parser.error("no chunk fits into --gib, or --percent is more than 100")
+    with home.own("sim" if options.sim else "gpu"):  # the pinned pool lies in its memory, wherever this is broken off
+        measure(options, size)
+
+
+def measure(options: argparse.Namespace, size: int) -> None:
+    bench = Bench(size, options.pool_mib * MIB)
     rows = [row for kib in options.chunk_kib for row in bench.measure(kib << 10, options.percent, options.repeat)]
     bench.row.close()
     bench.pool.close()
@@ -160,10 +169,8 @@ def main() -> None:
         times = f"{row['seconds']:.4f} | {row['copy_all_seconds']:.4f}"
         moved = f"{row['percent']:g} | {row['moved_mib']:g}"
         print(f"| {row['mib']:g} | {row['chunk_kib']} | {moved} | {times} | {word[row['met']]} |")
-    if options.out:
-        found = {"machine": machine.describe(), "device": bench.device.name, "rows": rows}
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    script.keep(options.out, {"machine": machine.describe(), "device": bench.device.name, "rows": rows})
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

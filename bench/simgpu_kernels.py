@@ -13,17 +13,16 @@ elements a minute or more.
 
 from __future__ import annotations
 
-import argparse
+import script
+
 import array
 import ctypes
-import json
 import os
 import random
 import struct
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import machine
 from driver_calls import checked, on_the_software_gpu
@@ -123,6 +122,7 @@ class Gpu:
 
     def launch(self, name: str, grid: tuple[int, int], block: tuple[int, int], number: int) -> tuple[float, float]:
         """Seconds and processor seconds of one launch, from an output of zeroes."""
+        script.check()
         driver = self.driver
         function = checked(driver.cuModuleGetFunction(self.module, name.encode()))
         checked(driver.cuMemsetD32(self.buffers[2], 0, self.count))
@@ -175,11 +175,13 @@ def best(repeat: int, run: Callable[[], tuple[float, float]]) -> tuple[float, fl
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--repeat", type=int, default=3)
-    arguments.add_argument("--elements", type=int, default=1 << 22, help="of the element-wise kernels; a power of two")
-    arguments.add_argument("--out", type=Path)
+    arguments = script.options(__doc__)
+    arguments.add_argument("--repeat", type=script.whole(), default=3)
+    of = "of the element-wise kernels; a power of two"
+    arguments.add_argument("--elements", type=script.whole(), default=1 << 22, help=of)
     options = arguments.parse_args()
+    if options.elements & (options.elements - 1):
+        arguments.error(f"--elements: {options.elements} is no power of two")
     on_the_software_gpu()
     gpu = Gpu(max(options.elements, SIDE * SIDE))
     rows = []
@@ -204,12 +206,11 @@ def main() -> None:
         rate, met = row.elements / row.seconds * 60 / 1e6, "yes" if row.met else "no"
         times = f"{row.seconds:.2f} | {row.processor_seconds:.2f} | {row.estimate_two_idle_cores:.2f}"
         print(f"| {row.kernel} | {row.what} | {row.elements} | {times} | {rate:.0f} | {row.target} | {met} |")
-    if options.out:
-        found = {"machine": machine.describe(), "device": gpu.name, "load_average": load,
-                 "nvrtc_seconds": gpu.compile_seconds, "load_seconds": gpu.load_seconds,
-                 "kernels": [asdict(row) for row in rows]}  # fmt: skip
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    found = {"machine": machine.describe(), "device": gpu.name, "load_average": load,
+             "nvrtc_seconds": gpu.compile_seconds, "load_seconds": gpu.load_seconds,
+             "kernels": [asdict(row) for row in rows]}  # fmt: skip
+    script.keep(options.out, found)
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

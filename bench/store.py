@@ -14,11 +14,11 @@ listing, comparing and pruning a million chunks take seconds and less than 1 GiB
 
 from __future__ import annotations
 
-import argparse
+import script
+
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.store.images import make_image  # noqa: E402
+from torpor.bench import children  # noqa: E402
 from torpor.store import contents, diff, index  # noqa: E402
 from torpor.store.contents import Contents, Document, ImageHead, StoredFile, StoredStream  # noqa: E402
 from torpor.store.get import get  # noqa: E402
@@ -112,6 +113,7 @@ def chunk_sizes(folder: Path, mib: int, repeat: int) -> dict[str, Any]:
     found["hash_cpu_s_per_gib"] = round(timed(lambda: blake3(noise.data).digest()).cpu / gib, 3)
     copies = []
     for _ in range(repeat):
+        script.check()
         copies.append(timed(lambda: plain_copy(images[0], folder / "copy")))
         shutil.rmtree(folder / "copy")
     found["plain_copy_gb_s"] = round(size / min(one.wall for one in copies) / 1e9, 2)
@@ -127,6 +129,7 @@ def chunk_sizes(folder: Path, mib: int, repeat: int) -> dict[str, Any]:
 
 
 def _one_size(folder: Path, images: list[Path], chunk: int) -> dict[str, float]:
+    script.check()
     repository = new_store(folder / "store", chunk)
     costs = [timed(lambda image=image: put(repository, image, check=False)) for image in images]
     first, second, noise = (cost.result for cost in costs)
@@ -222,13 +225,10 @@ def large(folder: Path, chunks: int) -> dict[str, Any]:
     make_large(store, chunks)
     found = {}
     for name in LARGE:
-        done = subprocess.run(
-            [sys.executable, __file__, "--step", name, "--folder", str(store)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found[name] = json.loads(done.stdout)
+        status, said = children.output([sys.executable, __file__, "--step", name, "--folder", str(store)])
+        if status:
+            raise SystemExit(f"{name}: ended with {status}")
+        found[name] = json.loads(said)
     left = len(list((store / "packs").iterdir()))
     shutil.rmtree(store)
     return {"chunks": chunks, "packs_left": left, "steps": found}
@@ -245,13 +245,12 @@ def step(name: str, store: Path) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Measure the store.")
-    options.add_argument("--mib", type=int, default=256)
-    options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--chunks", type=int, default=1_000_000)
-    options.add_argument("--folder", type=Path)
+    options = script.options(__doc__)
+    options.add_argument("--mib", type=script.whole(), default=256)
+    options.add_argument("--repeat", type=script.whole(), default=3)
+    options.add_argument("--chunks", type=script.whole(), default=1_000_000)
+    options.add_argument("--folder", type=script.folder)
     options.add_argument("--step", choices=list(LARGE))
-    options.add_argument("--out", type=Path)
     given = options.parse_args()
     if given.step:
         step(given.step, given.folder)
@@ -262,11 +261,9 @@ def main() -> None:
             "chunk_sizes": chunk_sizes(Path(folder), given.mib, given.repeat),
             "large": large(Path(folder), given.chunks),
         }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n")
+    print(json.dumps(result, indent=1))
+    script.keep(given.out, result)
 
 
 if __name__ == "__main__":
-    main()
+    script.run(main)

@@ -7,9 +7,10 @@ SIGUSR1 changes four bytes in every 512 KiB, SIGUSR2 in 3 % of them; a line `cha
 
 from __future__ import annotations
 
+import script
+
 import os
 import signal
-import sys
 import time
 
 from cuda.bindings import driver
@@ -27,7 +28,9 @@ def note(number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    size = int(float(sys.argv[1]) * 1024) * MIB
+    parser = script.options(__doc__, out=False)
+    parser.add_argument("gib", type=script.number(1 / 1024), metavar="GIB")
+    size = int(parser.parse_args().gib * 1024) * MIB
     check(driver.cuInit(0))
     check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(0))))
     noise = os.urandom(min(NOISE, size))
@@ -58,4 +61,5 @@ def main() -> None:
         time.sleep(0.005)
 
 
-main()
+if __name__ == "__main__":
+    main()

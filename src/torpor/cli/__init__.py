@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -93,8 +95,13 @@ def main(args: list[str]) -> int:
     """Run one command line; returns its exit code. Every error leaves by `output.failure`."""
     # Parsing may fail before the flag itself is met, and such an error wants JSON too.
     output.as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
+    return concluded(partial(_verb, args))
+
+
+def concluded(action: Callable[[], object]) -> int:
+    """Do it as the whole of what this process is for; returns the exit code, which is what it gave if that is one."""
     try:
-        status = _run(args)
+        status = _told(action)
         interrupt.leave()
         return status
     except (KeyboardInterrupt, click.Abort):
@@ -103,15 +110,19 @@ def main(args: list[str]) -> int:
         output.drop_unwritten()
 
 
-def _run(args: list[str]) -> int:
+def _verb(args: list[str]) -> object:
     try:
-        try:
-            status = root.main(args=args or ["--help"], prog_name="torpor", standalone_mode=False)
-            sys.stdout.flush()
-        except click.ClickException as error:
-            raise _usage(error, args) from error
-        except _Broken as past:
-            raise past.error from None
+        return root.main(args=args or ["--help"], prog_name="torpor", standalone_mode=False)
+    except click.ClickException as error:
+        raise _usage(error, args) from error
+    except _Broken as past:
+        raise past.error from None
+
+
+def _told(action: Callable[[], object]) -> int:
+    try:
+        status = action()
+        sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except TorporError as error:
         return output.failure(error)
