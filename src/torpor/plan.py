@@ -145,7 +145,10 @@ def _restart(random: np.random.Generator, needed: float, scale: float, shape: fl
 def chance_of_restart(restart: float, conditions: Conditions) -> float:
     """How likely a restart of so many hours comes to its end before the next failure."""
     scale = conditions.between_failures / math.gamma(1 + 1 / conditions.shape)
-    return math.exp(-(min(restart / scale, 700.0) ** conditions.shape))
+    if restart <= 0:
+        return 1.0
+    times = min(conditions.shape * math.log(restart / scale), 6.0)  # beyond e**6 of them it is none
+    return math.exp(-math.exp(times))
 
 
 def curve(way: Way, conditions: Conditions, points: int = 60) -> Iterator[tuple[float, float]]:

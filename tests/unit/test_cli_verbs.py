@@ -86,6 +86,8 @@ def test_what_does_not_exist_is_named(torpor: Cli, line: tuple[str, str]) -> Non
         (("bench", "--groups", "0"), "torpor bench"),
         (("plan", "--rate", "nan"), "torpor plan"),
         (("wait", "--timeout", "inf", "job"), "torpor wait"),
+        (("profile", "--interval", "1e300", "job"), "torpor profile"),
+        (("plan", "--keep", "9" * 400), "torpor plan"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_a_usage_error(

@@ -95,6 +95,7 @@ def test_the_verb(torpor: Cli, tmp_path: Path) -> None:
         (("--checkpoint", "1", "--restore", "1", "--rate", "-3"), "rate"),
         (("--checkpoint", "1", "--restore", "1", "--mtbf", "0.003"), "--mtbf is in hours"),
         (("--checkpoint", "1", "--restore", "120", "--mtbf", "0.03", "--shape", "5"), "--mtbf is in hours"),
+        (("--checkpoint", "1", "--restore", "1e9", "--mtbf", "0.001", "--shape", "0.2"), "--mtbf is in hours"),
     ],
 )
 def test_what_is_missing_or_makes_no_sense(torpor: Cli, given: tuple[str, ...], missing: str) -> None:

@@ -11,9 +11,12 @@ import click
 
 from torpor.errors import UsageError
 
+MOST = 1e9
+"""More than any seconds, hours, failures or GB that somebody means: what waits or counts so long overflows."""
+
 
 class Number(click.FloatRange):
-    """A number within bounds. `nan`, which no bound keeps out, and `inf` are none."""
+    """A number within bounds, and no larger than `MOST`. `nan`, which no bound keeps out, and `inf` are none."""
 
     name = "number"
 
@@ -21,13 +24,21 @@ class Number(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        if number > MOST:
+            self.fail(f"{value!r} is more than {MOST:.0f}.", param, ctx)
         return number
 
 
 class Whole(click.IntRange):
-    """A whole number within bounds."""
+    """A whole number within bounds, and no larger than `MOST`."""
 
     name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if number > MOST:
+            self.fail(f"{value!r} is more than {MOST:.0f}.", param, ctx)
+        return number
 
 
 job_name = click.argument("job")

@@ -14,7 +14,7 @@ from torpor.errors import MissingPart, UsageError
 if TYPE_CHECKING:
     from torpor.plan import Conditions, Way
 
-_POSITIVE = Number(min=0, min_open=True)
+_POSITIVE = Number(min=1e-6)
 _AT_LEAST_0 = Number(min=0)
 
 LEAST_CHANCE = 0.01
