@@ -129,7 +129,7 @@ def folder(word: str) -> Path:
 
 def keep(path: Path | None, found: Any) -> None:
     """Write it down as JSON, whole or not at all, where a file was asked for."""
-    from torpor.records import write_atomically
+    from torpor.bench import results
 
     if path is not None:
-        write_atomically(path, f"{json.dumps(found, indent=1)}\n".encode())
+        results.write(path, f"{json.dumps(found, indent=1)}\n".encode())

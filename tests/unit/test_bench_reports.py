@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -135,6 +137,39 @@ def test_native_is_always_to_be_seen_beside_a_ratio() -> None:
     [by_x] = plots.canvas_of(figure, fast[:2], found_in(*fast)).axes
     [lying] = plots.canvas_of(figure, fast[2:], found_in(*fast)).axes
     assert by_x.get_ylim()[1] > 1 and lying.get_xlim()[1] > 1
+
+
+@pytest.mark.parametrize("lost", ["report.md", "index.html", "p-cost.png"])
+def test_what_cannot_be_written_anew_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    before = {path: path.read_bytes() for path in report.write(drawable(), tmp_path)}
+    replace = Path.replace
+
+    def full(source: Path, target: Path) -> Path:
+        if target.name == lost:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        report.write(drawable(vm="full"), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in before}
+    assert (tmp_path / lost).read_bytes() == before[tmp_path / lost]
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    """Also such that matplotlib would take for formulas, and for wrong ones."""
+    figures = tuple(Figure(name=kind, title="$\\frac{$", kind=kind, x="$_$") for kind in ("cost", "lines", "bars"))
+    names = [figure.name for figure in figures]
+    points = [
+        measured(f"$x_{{$ {x}", figures=names, x=float(x), series="$\\bad{$", panel="${$") for x in range(1, 10)
+    ]
+    found = found_in(*points, figures=figures, machine={**MACHINE, "gpu": "$\\bad{$"})
+    assert len(report.write(found, tmp_path)) == 2 + len(figures)
+    [axes] = plots.canvas_of(msgspec.structs.replace(figures[1], x_log=True), points, found).axes
+    axes.figure.canvas.draw()
+    assert "1" in [label.get_text() for label in axes.get_xticklabels()]
 
 
 def test_without_matplotlib_there_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,22 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
         results.load(tmp_path / "a.json")
 
 
+@pytest.mark.parametrize("name", ["../evil", "a/b", "", "x" * 61, "a\n"])
+def test_names_that_would_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    """They are parts of the pictures' file names."""
+    run = found_in(measured())
+    run.parts[0].name = name
+    results.save(run, tmp_path / "a.json")
+    with pytest.raises(UsageError, match=r"parts\[0\]\.name"):
+        results.load(tmp_path / "a.json")
+
+
+def test_what_has_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "LARGEST", 1000)
+    with pytest.raises(UsageError, match="too large"):
+        results.load(Path("/dev/zero"))
+
+
 def test_runs_of_one_machine_are_joined() -> None:
     first, second = found_in(measured("old")), found_in(measured("new"), quick=True)
     second.parts.append(PartResult(name="q", title="Another", status="done"))

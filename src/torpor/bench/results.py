@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -23,6 +23,13 @@ EARLIER = " (in an earlier one of the runs joined here)"
 
 NEXT = ";"
 """Stands between the commands of runs that were joined."""
+
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]*\Z", max_length=60)]
+"""Becomes a part of a picture's file name: a results.json of somebody else writes into no other folder than told."""
+
+LARGEST = 256 << 20
+"""Bytes of a results.json that are read at most; a long run's has one or two MiB."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -73,7 +80,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is drawn of a part's measurements. `kind`: `lines` (values against `x`, a line for each series and side),
     `bars` (values by name or series, a bar for each side), `cost` (ratios to native, by `x` where there is one)."""
 
-    name: str
+    name: Name
     title: str
     kind: Literal["lines", "bars", "cost"]
     y: str = ""
@@ -86,7 +93,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PartResult(msgspec.Struct, kw_only=True):
     """`reason` says why a part was skipped, failed or was not finished; what it had measured by then is there."""
 
-    name: str
+    name: Name
     title: str
     status: Literal["done", "skipped", "failed", "interrupted"]
     reason: str = ""
@@ -165,9 +172,14 @@ def times_faster(times: float, against: str, side: str = "torpor") -> Bar:
 
 def save(results: Results, path: Path) -> None:
     """Write results.json anew, whole or not at all."""
+    write(path, msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file anew for everybody to read, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+        partial.write_bytes(data)
         partial.replace(path)
     except BaseException:
         with suppress(OSError):  # a disk that is full has no room for the half of it
@@ -190,7 +202,11 @@ def load(path: Path) -> Results:
     """Read results.json (or the folder that holds it). NotFound, or UsageError where it is something else."""
     file = path / "results.json" if path.is_dir() else path
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Results)
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise UsageError(f"{file} is not what `torpor bench` writes: it is too large")
+        found = msgspec.json.decode(data, type=Results)
     except FileNotFoundError:
         raise NotFound(f"there is no {file}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

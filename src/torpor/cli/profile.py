@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -176,13 +177,28 @@ def _write(profile: Profile, out: Path | None, plot: Path | None) -> tuple[str, 
     whole = True
     for file, write in files:
         try:
-            write(file)
+            _whole(file, write)
         except MissingPart as error:
             output.note(f"no {file.name}: {error.message}")
         except OSError as error:
             output.note(f"{file} could not be written: {error.strerror or error}")
             whole = False
     return written, whole
+
+
+def _whole(file: Path, write: Callable[[Path], object]) -> None:
+    """Have it written beside, and take its place when it is whole; but for what is no file, as a device."""
+    if file.exists() and not file.is_file():
+        write(file)
+        return
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        write(partial)
+        partial.replace(file)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
 
 
 def _need_matplotlib() -> None:

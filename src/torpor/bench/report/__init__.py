@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torpor.bench import results
 from torpor.bench.report import markdown, page, plots
 from torpor.bench.results import Results
 
 
 def write(found: Results, folder: Path) -> list[Path]:
-    """Draw everything into the folder, and return what was written.
+    """Draw everything into the folder, and return what was written. Each file is as it was before, or whole.
 
     Without matplotlib there are tables only: `plots.available()` tells.
     """
     folder.mkdir(parents=True, exist_ok=True)
     drawn = plots.draw(found, folder) if plots.available() else {}
-    (folder / "report.md").write_text(markdown.text(found, drawn))
-    (folder / "index.html").write_text(page.text(found, drawn))
+    results.write(folder / "report.md", markdown.text(found, drawn).encode())
+    results.write(folder / "index.html", page.text(found, drawn).encode())
     return [folder / "report.md", folder / "index.html", *drawn.values()]

@@ -6,10 +6,12 @@ import importlib.util
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torpor.bench import results
 from torpor.bench.report import tables
 from torpor.bench.results import Figure, Measurement, Results, Spread
 from torpor.bench.settings import CONTROL, DRIVER, NATIVE, TORPOR
@@ -56,17 +58,34 @@ def draw(found: Results, folder: Path) -> dict[str, Path]:
     return drawn
 
 
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Within, a `$` in a name is a `$`, and not the beginning of a formula, which might be none."""
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):
+        yield
+
+
 def _save(canvas: Any, path: Path) -> None:
     from PIL import Image  # matplotlib's own requirement
 
     drawn = io.BytesIO()
-    canvas.savefig(drawn, dpi=120)
+    with _as_written():  # ticks are made as they are drawn
+        canvas.savefig(drawn, dpi=120)
     few = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(path, format="PNG", optimize=True)
+    small = io.BytesIO()
+    few.save(small, format="PNG", optimize=True)
+    results.write(path, small.getvalue())
 
 
 def canvas_of(figure: Figure, shown: Sequence[Measurement], found: Results) -> Any:
     """The figure as matplotlib has it."""
+    with _as_written():
+        return _canvas_of(figure, shown, found)
+
+
+def _canvas_of(figure: Figure, shown: Sequence[Measurement], found: Results) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -198,6 +217,7 @@ def _by_x(axes: Any, figure: Figure, shown: Sequence[Measurement]) -> None:
         _show_bars(axes, shown, axes.axhline)
     if figure.x_log and all(measurement.x for measurement in shown):
         axes.set_xscale("log", base=2 if figure.x_is_bytes else 10)
+        axes.xaxis.set_major_formatter(lambda value, _place: tables.number(value))  # the usual one writes formulas
     known = sorted({measurement.x for measurement in shown if measurement.x is not None})
     if figure.x_is_bytes:
         _name_sizes(axes, known)
