@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,15 @@ def test_names_that_would_lead_elsewhere_are_refused(tmp_path: Path, name: str) 
     results.save(run, tmp_path / "a.json")
     with pytest.raises(UsageError, match=r"parts\[0\]\.name"):
         results.load(tmp_path / "a.json")
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    results.write(pipe, b"all")
+    assert pipe.is_fifo() and os.read(reader, 10) == b"all" and list(tmp_path.iterdir()) == [pipe]
+    os.close(reader)
 
 
 def test_what_has_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,14 @@ def test_what_is_missing_or_makes_no_sense(torpor: Cli, given: tuple[str, ...], 
 
 def test_an_image_gives_its_figures(torpor: Cli) -> None:
     assert b"nowhere" in torpor("plan", "--image", "nowhere", "--restore", "1", "--rate", "3", check=3).stderr
+
+
+def test_a_picture_that_finds_no_room_leaves_what_was(torpor: Cli, small_tmpfs: Path) -> None:
+    picture = small_tmpfs / "plan.png"
+    picture.write_bytes(b"before")
+    with suppress(OSError), (small_tmpfs / "fill").open("wb", buffering=0) as fill:
+        while fill.write(bytes(1 << 20)):
+            pass
+    words = ("plan", "--checkpoint", "1", "--restore", "1", "--rate", "3", "--plot", str(picture))
+    assert f"{picture}: no space left" in torpor(*words, check=6).stderr.decode()
+    assert picture.read_bytes() == b"before" and len(list(small_tmpfs.iterdir())) == 2

@@ -176,14 +176,19 @@ def save(results: Results, path: Path) -> None:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file anew for everybody to read, whole or not at all."""
+    """Write a file anew for everybody to read, whole or not at all. What is no file, as a device, is written to."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     partial = path.with_name(path.name + ".partial")
     try:
         partial.write_bytes(data)
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):  # a disk that is full has no room for the half of it
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = str(path)  # one that found no room does not say where
         raise
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torpor.cli import output
+from torpor.cli import output, written
 from torpor.cli.options import Number, Whole
 from torpor.errors import MissingPart, UsageError
 
@@ -192,4 +192,4 @@ def _plot(path: Path, ways: list[Way], conditions: Conditions, without: float | 
     axes.set_title(f"A failure every {_span(conditions.between_failures)}")
     axes.legend()
     FigureCanvasAgg(figure)
-    figure.savefig(path, format="png")
+    written.whole(path, lambda file: figure.savefig(file, format="png"))

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from torpor import api
-from torpor.cli import output
+from torpor.cli import output, written
 from torpor.cli.options import Number
 from torpor.errors import UsageError
 from torpor.process import terminal
@@ -164,41 +163,26 @@ def _write(profile: Profile, out: Path | None, plot: Path | None) -> tuple[str, 
     from torpor.profiling import plot as picture
     from torpor.profiling import text
 
-    written = text.report(profile, output.table, output.size)
+    told = text.report(profile, output.table, output.size)
     files: list[tuple[Path, Callable[[Path], object]]] = []
     if plot is not None:
         files.append((plot, partial(picture.draw, profile)))
     if out is not None:
         files += [
             (out / "profile.json", lambda file: file.write_text(json.dumps(profile.to_dict(), indent=1) + "\n")),
-            (out / "profile.txt", lambda file: file.write_text(written + "\n")),
+            (out / "profile.txt", lambda file: file.write_text(told + "\n")),
             (out / "timeline.png", partial(picture.draw, profile)),
         ]
     whole = True
     for file, write in files:
         try:
-            _whole(file, write)
+            written.whole(file, write)
         except MissingPart as error:
             output.note(f"no {file.name}: {error.message}")
         except OSError as error:
             output.note(f"{file} could not be written: {error.strerror or error}")
             whole = False
-    return written, whole
-
-
-def _whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Have it written beside, and take its place when it is whole; but for what is no file, as a device."""
-    if file.exists() and not file.is_file():
-        write(file)
-        return
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        write(partial)
-        partial.replace(file)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
+    return told, whole
 
 
 def _need_matplotlib() -> None:
