@@ -260,7 +260,7 @@ def test_checkpoints_do_not_mind(home: Path) -> None:
 
 
 @pytest.mark.criu
-@pytest.mark.parametrize("to", ["memory", pytest.param("image", marks=pytest.mark.full)])
+@pytest.mark.parametrize("to", ["memory", pytest.param("image", marks=pytest.mark.full), "another name"])
 def test_a_profile_that_ends_while_the_job_is_away_is_over_when_it_wakes(home: Path, to: str) -> None:
     del home
     job = torpor_api.run(walking.command(), name="walk", gpu="sim")
@@ -274,7 +274,7 @@ def test_a_profile_that_ends_while_the_job_is_away_is_over_when_it_wakes(home: P
     else:
         image = job.checkpoint(tier="dram")
         sampler.end()
-        job = torpor_api.restore(image)
+        job = torpor_api.restore(image, name="other" if to == "another name" else None)
     again = Sampler(interval=60)
     again.begin(job)  # else somebody else would be counting
     walking.walk_on(job, 3)

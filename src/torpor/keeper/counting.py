@@ -63,6 +63,13 @@ def _is_of(record: JobRecord, pid: int, host_pid: int) -> bool:
     return tree.is_inside(record.supervisor_pid, pid, host_pid)
 
 
+def wakes(host: Host, job: str, name: str) -> None:
+    """A job has woken by this name, from an image of `job`: what is to end there is to end with it."""
+    owner = host.profiles_to_end.get(job)
+    if owner is not None:
+        host.profiles_to_end[name] = owner
+
+
 def end_missed(host: Host) -> None:
     """After a flow: end the counting whose end fell into one. Where that fails its lease ends it."""
     for job in list(host.profiles_to_end):

@@ -14,7 +14,7 @@ from typing import Any
 from torpor import __version__, paths, records
 from torpor.errors import Cancelled, ImageMismatch, TorporError, UsageError
 from torpor.image import Manifest
-from torpor.keeper import elf, gpu_map, jobs, preflight, residual, sources
+from torpor.keeper import counting, elf, gpu_map, jobs, preflight, residual, sources
 from torpor.keeper.host import Host
 from torpor.keeper.messages import RestoreParams
 from torpor.keeper.moves import CopyIn
@@ -95,6 +95,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                 record.state, record.unfinished = JobState.RUNNING, None
                 records.save(record)
                 undo.done()
+                counting.wakes(host, manifest.job.name, record.name)
             if aside is not None:
                 shutil.rmtree(aside, ignore_errors=True)
         return {
