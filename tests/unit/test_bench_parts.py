@@ -238,6 +238,18 @@ def test_a_side_that_fails_leaves_the_other_alone(side: str, part: str, monkeypa
 
 
 @pytest.mark.usefixtures("home")
+def test_a_size_that_nothing_was_measured_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "live", fails_for("nobody"))
+    for verb in ("keeper_stop", "keeper_warm"):
+        monkeypatch.setattr(api, verb, lambda *_: None)
+    said: list[str] = []
+    found = list(checkpoints.run(Settings(backend="sim", gib=(99999.0,), say=said.append)))
+    assert [(m.name, m.sides) for m in found] == [("checkpoint, 99999 GiB", {})]
+    assert all(f"{side} left out: it needs" in found[0].note for side in (DRIVER, TORPOR))
+    assert [line.split(" left out")[0] for line in said] == [f"99999 GiB, {side}" for side in (DRIVER, TORPOR)]
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("part", ["checkpoint", "gpus"])
 def test_each_cycle_is_told_when_it_is_done(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those before the one in which the run is broken off, or killed."""

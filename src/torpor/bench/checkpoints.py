@@ -62,6 +62,8 @@ def run(settings: Settings) -> Iterator[Measurement]:
                     api.keeper_warm(settings.backend, int(max(fitting, default=0.0) * GIB))
                 for size in sizes:
                     lacking = room.lacking(settings, side, size) if turns else ""
+                    if lacking:
+                        settings.say(f"{label(size)}, {lacking}")
                     notes[size] = "; ".join(filter(None, (notes[size], lacking)))
                     for turn in range(0 if lacking else turns):
                         settings.say(f"{label(size)}, {side}, cycle {turn + 1} of {turns}")
@@ -72,6 +74,8 @@ def run(settings: Settings) -> Iterator[Measurement]:
         failures.insert(0, error)
     shown = {max((size for size in sizes if found[size][side]), default=-1.0) for side in (DRIVER, TORPOR)}
     for size in sizes:
+        if notes[size] and not any(found[size].values()):
+            yield Measurement(name=f"checkpoint, {label(size)}", unit="s", sides={}, note=notes[size])
         yield from measurements(
             label(size), size, found[size], notes[size], bar=size >= BAR_FROM, headline=size in shown
         )
