@@ -24,7 +24,7 @@ import machine
 
 import torpor
 from torpor import api, paths
-from torpor.bench import children, home
+from torpor.bench import children, home, parts
 from torpor.bench.cycles import last_step, wait_past
 from torpor.bench.held import Held, held, processes_of
 from torpor.keeper.client import KeeperClient
@@ -48,6 +48,7 @@ class Job:
 
     def __init__(self, program: str) -> None:
         self.now = torpor.run(command(program, MANY, 0.02))
+        self._name, self._woken = self.now.name, 0
         wait_past(self.now, 3)
 
     def reborn(self) -> dict[str, Any]:
@@ -55,7 +56,8 @@ class Job:
         began = time.perf_counter()
         image = self.now.checkpoint(tier="dram")
         saved = time.perf_counter()
-        old, self.now = self.now, torpor.restore(image, name=f"{self.now.name.partition('-again')[0]}-again{began:.0f}")
+        self._woken += 1
+        old, self.now = self.now, torpor.restore(image, name=f"{self._name}-again{self._woken}")
         woken = time.perf_counter()
         size = image.manifest.cpu_bytes + image.manifest.gpu_bytes
         old.remove()
@@ -108,6 +110,8 @@ def main() -> None:
     arguments.add_argument("--cycles", type=script.whole(2), default=20, help="2 or more")
     arguments.add_argument("--program", choices=PROGRAMS, default="train")
     options = arguments.parse_args()
+    if options.program == "train" and not parts.has("torch"):
+        arguments.error("--program train needs PyTorch, which is not installed; --program count does not")
     with home.own(api.default_backend()):  # nothing is left of the jobs, wherever it is broken off
         faults = measure(options)
     for fault in faults:

@@ -183,10 +183,10 @@ def show(found: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = script.options(__doc__)
-    parser.add_argument("--mib", type=script.number(), nargs="+", default=[64, 256, 1024, 4096, 16384])
-    parser.add_argument("--chunk-kib", type=script.whole(), nargs="+", default=[256, 1024, 4096])
-    parser.add_argument("--copy-mib", type=script.number(), default=8192)
-    parser.add_argument("--piece-mib", type=script.number(), default=PIECE / MIB, help="of one copy")
+    parser.add_argument("--mib", type=script.number(1 / 256), nargs="+", default=[64, 256, 1024, 4096, 16384])
+    parser.add_argument("--chunk-kib", type=script.power_of_two, nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--copy-mib", type=script.number(1 / 256), default=8192)
+    parser.add_argument("--piece-mib", type=script.number(1 / 256), default=PIECE / MIB, help="of one copy")
     parser.add_argument("--repeat", type=script.whole(), default=7)
     parser.add_argument("--kernels", type=Path, help="another folder with blake3_sm80.ptx and blake3_sm75.ptx")
     parser.add_argument("--sim", action="store_true", help="on the software GPU")

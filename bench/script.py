@@ -92,6 +92,13 @@ def whole(least: int = 1, most: int = 1 << 30) -> Callable[[str], int]:
     return convert
 
 
+def power_of_two(word: str) -> int:
+    """The type of an option that takes such a number."""
+    if word.isascii() and word.isdigit() and (found := int(word)) & (found - 1) == 0 < found <= 1 << 30:
+        return found
+    raise argparse.ArgumentTypeError(f"{word!r} is no power of two")
+
+
 def number(least: float = 0.0, most: float = 1 << 30) -> Callable[[str], float]:
     """The type of an option that takes numbers from `least` to `most`, which no memory and nobody's patience has."""
 

@@ -142,7 +142,7 @@ class Bench:
 def main() -> None:
     parser = script.options(__doc__)
     parser.add_argument("--gib", type=script.number(), default=16)
-    parser.add_argument("--chunk-kib", type=script.whole(), nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--chunk-kib", type=script.power_of_two, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--percent", type=script.number(), nargs="+", default=[0, 1, 3, 100])
     parser.add_argument("--repeat", type=script.whole(), default=5)
     parser.add_argument("--pool-mib", type=script.whole(), default=2048)
@@ -151,8 +151,9 @@ def main() -> None:
     if options.sim:
         on_the_software_gpu()
     size = int(options.gib * 1024) * MIB
-    if size < max(options.chunk_kib) << 10 or max(options.percent) > 100:
-        parser.error("no chunk fits into --gib, or --percent is more than 100")
+    largest = max(options.chunk_kib)
+    if not largest << 10 <= min(size, 16 * MIB) or max(options.percent) > 100:
+        parser.error(f"--chunk-kib {largest} is more than --gib or 16 MiB, or --percent more than 100")
     with home.own("sim" if options.sim else "gpu"):  # the pinned pool lies in its memory, wherever this is broken off
         measure(options, size)
 

@@ -178,10 +178,8 @@ def main() -> None:
     arguments = script.options(__doc__)
     arguments.add_argument("--repeat", type=script.whole(), default=3)
     of = "of the element-wise kernels; a power of two"
-    arguments.add_argument("--elements", type=script.whole(), default=1 << 22, help=of)
+    arguments.add_argument("--elements", type=script.power_of_two, default=1 << 22, help=of)
     options = arguments.parse_args()
-    if options.elements & (options.elements - 1):
-        arguments.error(f"--elements: {options.elements} is no power of two")
     on_the_software_gpu()
     gpu = Gpu(max(options.elements, SIDE * SIDE))
     rows = []

@@ -248,7 +248,7 @@ def main() -> None:
     options = script.options(__doc__)
     options.add_argument("--mib", type=script.whole(), default=256)
     options.add_argument("--repeat", type=script.whole(), default=3)
-    options.add_argument("--chunks", type=script.whole(), default=1_000_000)
+    options.add_argument("--chunks", type=script.whole(16), default=1_000_000)
     options.add_argument("--folder", type=script.folder)
     options.add_argument("--step", choices=list(LARGE))
     given = options.parse_args()

@@ -122,6 +122,9 @@ def test_broken_off_it_says_so_and_leaves_nothing(home: Path, tmp_path: Path, na
         ("into_store", ("--folder", "/proc"), "nothing can be written into '/proc'"),
         ("hold", ("alloc", "-1"), "'-1' is no number from 0"),
         ("weights", (), "required: GIB"),
+        ("sift", ("--sim", "--chunk-kib", "3"), "'3' is no power of two"),
+        ("simgpu_kernels", ("--elements", "0"), "'0' is no power of two"),
+        ("device_hash", ("--sim", "--piece-mib", "0"), "'0' is no number from 0.00390625"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(
@@ -154,3 +157,12 @@ def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-S", str(BENCH / "levels.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "has no module 'torpor'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_job_that_wakes_soon_has_a_name_of_its_own(home: Path, tmp_path: Path) -> None:
+    """However many cycles there are in a second."""
+    with started("again", tmp_path, "--program", "count", "--cycles", "3") as process:
+        said, errors = (each.decode() for each in process.communicate(timeout=PATIENCE * 2))
+    assert process.returncode in (0, 1) and errors == "", errors  # what is held may differ on a busy machine
+    assert said.count("\n| 3 | ") == 2 and "other lines" not in said
+    assert left_behind(home, tmp_path / "temporary") == []
