@@ -47,6 +47,7 @@ def run(main: Callable[[], object]) -> NoReturn:
     """Do it, and end this process with what it gave if that is a number."""
     from torpor.bench.interrupts import Interrupts
     from torpor.cli import concluded, interrupt, output
+    from torpor.errors import TorporError
 
     def heard() -> object:
         with Interrupts() as interrupts:
@@ -54,7 +55,10 @@ def run(main: Callable[[], object]) -> NoReturn:
             try:
                 status = main()
                 interrupts.check()
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, TorporError, SystemExit) as error:
+                # What is broken off may fail by that, as a checkpoint that is rolled back.
+                if not interrupts.heard and not isinstance(error, KeyboardInterrupt):
+                    raise
                 output.aside(f"{NAME}: broken off")
                 return BROKEN_OFF
             return status

@@ -146,6 +146,23 @@ def test_an_error_is_told_as_a_verb_tells_it(home: Path, tmp_path: Path) -> None
     assert left_behind(home, tmp_path / "temporary") == []
 
 
+@pytest.mark.parametrize("error", ["Cancelled('rolled back')", "StepFailed(step='a', reason='b')", "SystemExit('c')"])
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_fails_by_being_broken_off_has_not_failed(error: str, heard: bool) -> None:
+    """As a checkpoint does that hears of Ctrl-C in time."""
+    program = (
+        f"import contextlib, os, signal, sys; sys.path.insert(0, {str(BENCH)!r}); import script\n"
+        "from torpor.errors import Cancelled, StepFailed\n"
+        "def main():\n"
+        f"    with contextlib.suppress(KeyboardInterrupt): {heard} and os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    raise {error}\n"
+        "script.run(main)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    told = (done.returncode, done.stderr) == (130, "bench: broken off\n")
+    assert told == heard and "Traceback" not in done.stderr, done.stderr
+
+
 def test_a_reader_that_left_is_no_error(tmp_path: Path) -> None:
     with started("evidence", tmp_path, "--list") as process:
         assert process.stdout is not None and process.stderr is not None
