@@ -10,6 +10,7 @@ The keeper's side is `torpor.keeper.writeback`.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import time
@@ -213,6 +214,13 @@ def forget(image: Path) -> None:
     order_file(image).unlink(missing_ok=True)
     course_file(image).unlink(missing_ok=True)
     lock_file(image).unlink(missing_ok=True)
+
+
+def sweep(image: Path) -> None:
+    """Remove what somebody who was killed had begun to write of the order or the course; nobody is at them now."""
+    for file in (order_file(image), course_file(image)):
+        for left in folder().glob(f"{glob.escape(f'.{file.name}.')}*"):
+            left.unlink(missing_ok=True)
 
 
 def _read(file: Path, kind: type[Any]) -> Any:

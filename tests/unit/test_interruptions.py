@@ -351,8 +351,8 @@ def test_one_that_comes_while_a_module_is_loaded_is_one_as_well(loaded: str) -> 
 
 
 ENDINGS = {
-    "returns": "real, cli._run = cli._run, lambda args: (real(args), come())[0]",
-    "gives up its handlers": "real, cli._run = cli._run, lambda args: (real(args), at_signal())[0]",
+    "returns": "real, cli._told = cli._told, lambda verb: (real(verb), come())[0]",
+    "gives up its handlers": "real, cli._told = cli._told, lambda verb: (real(verb), at_signal())[0]",
     "is handed on": "real, cli.main = cli.main, lambda args: (real(args), come())[0]",
     "waits for threads": "real, threading._shutdown = threading._shutdown, lambda: (come(), real())",
     "ends": "atexit.register(come)",

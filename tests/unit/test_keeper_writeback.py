@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,3 +39,17 @@ def test_a_flush_while_a_failed_writer_ends_is_another_try(home: Path) -> None:
         eventually(lambda: phase() == "waiting")
         back._is_durable(image, Course(place=place))
         assert flushing.result()["place"] == place
+
+
+def test_what_was_half_written_long_ago_goes(home: Path) -> None:
+    """Its writer, or its keeper, was killed."""
+    del home
+    nobody: Any = None
+    writeback.give(paths.dram_dir() / "job-1", Target(name="job-1", store="/store"), "sim")
+    old, new = (writeback.folder() / f".job-1.json.{one}" for one in ("old", "new"))
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    Writeback(nobody)._forget_old(time.time())
+    assert not old.exists() and new.exists()
+    assert writeback.order_file(paths.dram_dir() / "job-1").exists()

@@ -43,7 +43,7 @@ def run(host: Host, params: CheckpointParams, report: Report) -> dict[str, Any]:
     places = [params.path] if params.store is None else []  # in a store nobody else can have the name
     with ExitStack() as stack:
         stack.callback(host.writeback.wake)  # last of all, and after a failure too: there may be an image
-        stack.enter_context(host.flow("checkpoint", params.job, *places))
+        stack.enter_context(host.flows.begin("checkpoint", params.job, *places))
         _record, state = jobs.load_to_save(host, params.job)
         deposit = None
         if params.store is not None:
@@ -66,7 +66,7 @@ def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: 
     taken = Taken.of(job)
     with PageWorkers() as workers, closing(taken), Dump(job.folder, saving.criu) as dump, Rollback() as undo:
         job.set_state(JobState.CHECKPOINTING, unfinished=Unfinished(verb="checkpoint", image=str(saving.path)))
-        undo.push("record", lambda: _runs_again(job, taken))
+        undo.push("record", lambda: _runs_again(host, job, taken))
         undo.push("hand the blocks back", lambda: residual.give_back(host, taken))
         heirs.relieve_known(job, report)
         taken.take(params.deadline, report)
@@ -87,7 +87,7 @@ def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: 
                 residual.bring_back(host, job.cuda, None, report)
                 taken.give_back(report)
                 saving.clear()
-                job.set_state(JobState.RUNNING, unfinished=None)
+                host.flows.settle(job.record, JobState.RUNNING)
         except TorporError as error:
             taken.close()  # a connection that is left open would keep the next one waiting
             _after_commit(host, saving, dump, error)
@@ -95,7 +95,7 @@ def _run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: 
     if not params.leave_running:
         saving.clear()
         # Last of all: who sees it asleep may wake it at once.
-        job.set_state(JobState.ASLEEP, image=saving.place, unfinished=None)
+        host.flows.settle(job.record, JobState.ASLEEP, image=saving.place)
     return dumping.outcome(saving, manifest, copy, report)
 
 
@@ -112,14 +112,14 @@ def _preflight(host: Host, job: OpenJob, params: CheckpointParams, deposit: Depo
     return Saving(host, job, path, criu, driver, in_memory, params.leave_running, params.name, deposit, params.target)
 
 
-def _runs_again(job: OpenJob, taken: Taken) -> None:
+def _runs_again(host: Host, job: OpenJob, taken: Taken) -> None:
     """Not while the job lacks its blocks. A partial image that could not be removed stays on record, for the next
     keeper to try."""
     if not taken.given_back:
         return
     unfinished = job.record.unfinished
     gone = unfinished is None or not Path(f"{unfinished.image}.partial").exists()
-    job.set_state(JobState.RUNNING, unfinished=None if gone else unfinished)
+    host.flows.settle(job.record, JobState.RUNNING, unfinished=None if gone else unfinished)
 
 
 def _after_commit(host: Host, saving: Saving, dump: Dump, error: TorporError) -> None:
@@ -129,7 +129,7 @@ def _after_commit(host: Host, saving: Saving, dump: Dump, error: TorporError) ->
     if dump.has_ended_job or records.load_exit(job.record.name) is not None:
         error.message += f"; the image {path} is complete, and the job sleeps in it"
         error.args = (error.message,)
-        job.set_state(JobState.ASLEEP, image=path, unfinished=None)
+        host.flows.settle(job.record, JobState.ASLEEP, image=path)
         return
     error.message += f"; the image {path} is complete"
     dump.close()

@@ -45,7 +45,7 @@ def run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: R
         dump = stack.enter_context(Dump(job.folder, saving.criu))
         undo = stack.enter_context(Rollback())
         job.set_state(JobState.SUSPENDED, unfinished=Unfinished(verb="checkpoint", image=str(saving.path)))
-        undo.push("record", lambda: _stays(job))
+        undo.push("record", lambda: _stays(host, job))
         image = saving.make_image(undo, report)
         data: Bytes
         if record.suspended_tier == "dram":
@@ -62,15 +62,15 @@ def run(host: Host, params: CheckpointParams, deposit: Deposit | None, report: R
                 dump.finish()
             if params.leave_running:
                 saving.clear()
-                job.set_state(JobState.SUSPENDED, unfinished=None)
+                host.flows.settle(job.record, JobState.SUSPENDED)
         except TorporError as error:
-            _after_commit(saving, dump, error)
+            _after_commit(host, saving, dump, error)
             raise
     if not params.leave_running:
         saving.clear()
         discard.empty(host.pool, suspended.folder(params.job))
         # Last of all: who sees it asleep may wake it at once.
-        _sleeps(job, saving.place)
+        _sleeps(host, job, saving.place)
     return dumping.outcome(saving, manifest, data, report)
 
 
@@ -105,18 +105,18 @@ def _held(job: OpenJob, report: Report) -> Taken:
         return taken
 
 
-def _stays(job: OpenJob) -> None:
+def _stays(host: Host, job: OpenJob) -> None:
     """As before; a partial image that could not be removed stays on record, for the next keeper to try."""
     unfinished = job.record.unfinished
     gone = unfinished is None or not Path(f"{unfinished.image}.partial").exists()
-    job.set_state(JobState.SUSPENDED, unfinished=None if gone else unfinished)
+    host.flows.settle(job.record, JobState.SUSPENDED, unfinished=None if gone else unfinished)
 
 
-def _sleeps(job: OpenJob, image: str) -> None:
-    job.set_state(JobState.ASLEEP, image=image, suspended_tier=None, unfinished=None)
+def _sleeps(host: Host, job: OpenJob, image: str) -> None:
+    host.flows.settle(job.record, JobState.ASLEEP, image=image, suspended_tier=None)
 
 
-def _after_commit(saving: Saving, dump: Dump, error: TorporError) -> None:
+def _after_commit(host: Host, saving: Saving, dump: Dump, error: TorporError) -> None:
     """The image stands, but CRIU did not do its part: the job sleeps where it was ended, else it stays suspended."""
     job, path = saving.job, saving.place
     saving.clear()
@@ -126,10 +126,10 @@ def _after_commit(saving: Saving, dump: Dump, error: TorporError) -> None:
     except WrongState:
         pass  # it has ended
     if dump.has_ended_job or records.load_exit(job.record.name) is not None:
-        _sleeps(job, path)
+        _sleeps(host, job, path)
         fate = "the job sleeps in it"
     else:
-        job.set_state(JobState.SUSPENDED, unfinished=None)
+        host.flows.settle(job.record, JobState.SUSPENDED)
         fate = "the job is still suspended"
     error.message += f"; the image {path} is complete, and {fate}"
     error.args = (error.message,)

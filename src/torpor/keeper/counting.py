@@ -30,7 +30,7 @@ def look(host: Host, params: ProfileParams) -> dict[str, Any]:
     With a flow under way, or a job that does not run, nobody is asked; what is to end then is ended by `end_missed`.
     WrongState for a job that cannot be counted.
     """
-    with host.glance(params.job) as verb:
+    with host.flows.glance(params.job) as verb:
         record, state = jobs.load(host, params.job)
         if not record.interposed:
             raise WrongState(

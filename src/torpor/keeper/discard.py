@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 def run(host: Host, params: DiscardParams, report: Report) -> dict[str, Any]:
     """Returns how many segments went back to the pool. An image that is being written elsewhere is so no more."""
     image = Path(params.image)
-    with host.flow("removal", params.image):
+    with host.flows.begin("removal", params.image) as flow:
         if not is_image(image):
             raise NotFound(f"no image at {image}", hint="`torpor images` lists the images")
         report.no_return()
         proof = host.writeback.cancel(image)
+        flow.ends()
         with report.phase("remove"):
             return {"reclaimed": remove(host.pool, image), "proof": proof}
 

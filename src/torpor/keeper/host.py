@@ -1,17 +1,16 @@
-"""What a keeper has: the driver, the pinned pool, and which jobs and images have a flow under way."""
+"""What a keeper has: the driver, the pinned pool, and the flows that are under way."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 
 from torpor import paths
 from torpor.driver import Checkpointing, Driver, copies
-from torpor.errors import NoSpace, TorporError, WrongState
+from torpor.errors import NoSpace, TorporError
+from torpor.keeper.flows import Flows
 from torpor.keeper.pool import Pool
 from torpor.keeper.rollback import each
 from torpor.keeper.sift import Hashers
@@ -25,13 +24,6 @@ SUSPENDED_FOLDER = ".jobs"
 """Inside TORPOR_DRAM. The dots keep them apart from images, whose names begin with a letter or digit."""
 
 
-@dataclass
-class _Flow:
-    verb: str
-    shared: bool
-    count: int = 0
-
-
 class Host:
     """Shared by all flows of a keeper. The driver is initialised in the background; `driver` waits for it."""
 
@@ -42,9 +34,8 @@ class Host:
         self._driver: Driver | None = None
         self._checkpointing: Checkpointing | None = None
         self._checkpointing_failure: TorporError | None = None
-        self._busy: dict[str, _Flow] = {}
-        self._glances: dict[str, int] = {}
-        self._busy_changed = threading.Condition()
+        self.flows = Flows()
+        self._lock = threading.Lock()
         paths.make_private(paths.dram_dir())
         self.pool = Pool(
             folder=paths.dram_dir() / POOL_FOLDER / backend, pin=self._pin, unpin=self._unpin, limit=pool_limit()
@@ -78,57 +69,18 @@ class Host:
 
     def hashers(self, chunk: int) -> Hashers:
         """Who hashes device memory in chunks of so many bytes, on any device; kept for the next time."""
-        with self._busy_changed:
+        with self._lock:
             if chunk not in self._hashers:
                 self._hashers[chunk] = Hashers(self.driver, chunk)
             return self._hashers[chunk]
 
     def forget_hashers(self, chunk: int) -> None:
         """They have failed: the next time, begin anew."""
-        with self._busy_changed:
+        with self._lock:
             gone = self._hashers.pop(chunk, None)
         if gone is not None:
             with suppress(TorporError):
                 gone.close()
-
-    @contextmanager
-    def flow(self, verb: str, *names: str, reads: str | None = None) -> Iterator[None]:
-        """Keep other flows off these jobs and images; WrongState when one is under way.
-
-        `reads` is an image that is only read: any number of flows may read it at the same time.
-        """
-        with ExitStack() as held:
-            for name in (*names, *([reads] if reads else [])):
-                self._enter(name, verb, shared=name == reads)
-                held.callback(self._leave, name)
-            yield
-
-    @contextmanager
-    def glance(self, name: str) -> Iterator[str | None]:
-        """Look at a job for a moment, in which no flow begins: that waits. Gives the verb of one that has begun."""
-        with self._busy_changed:
-            flow = self._busy.get(name)
-            if flow is None:
-                self._glances[name] = self._glances.get(name, 0) + 1
-        try:
-            yield flow.verb if flow is not None else None
-        finally:
-            if flow is None:
-                with self._busy_changed:
-                    self._glances[name] -= 1
-                    if not self._glances[name]:
-                        del self._glances[name]
-                    self._busy_changed.notify_all()
-
-    def busy(self) -> dict[str, str]:
-        """The flows under way: job or image → verb."""
-        with self._busy_changed:
-            return {name: flow.verb for name, flow in self._busy.items()}
-
-    def wait_idle(self) -> None:
-        """Return when no flow is under way."""
-        with self._busy_changed:
-            self._busy_changed.wait_for(lambda: not self._busy)
 
     def warm(self, size: int) -> None:
         """Grow the pool to `size` free bytes with several threads; NoSpace, and no growth, where they do not fit."""
@@ -152,24 +104,6 @@ class Host:
             self.forget_hashers(chunk)
         if self._driver is not None:
             self._driver.close()
-
-    def _enter(self, name: str, verb: str, *, shared: bool) -> None:
-        with self._busy_changed:
-            self._busy_changed.wait_for(lambda: not self._glances.get(name))
-            flow = self._busy.get(name)
-            if flow is not None and not (shared and flow.shared):
-                raise WrongState(f"{name} has a {flow.verb} under way", hint="wait for it to end, then try again")
-            if flow is None:
-                flow = self._busy[name] = _Flow(verb, shared)
-            flow.count += 1
-
-    def _leave(self, name: str) -> None:
-        with self._busy_changed:
-            flow = self._busy[name]
-            flow.count -= 1
-            if flow.count == 0:
-                del self._busy[name]
-            self._busy_changed.notify_all()
 
     def _initialise(self) -> None:
         try:

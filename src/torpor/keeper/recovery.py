@@ -31,7 +31,7 @@ def run(host: Host) -> None:
             depositing.forget(record.name)  # a keeper that died here had come so far
             continue
         try:
-            with host.flow("recovery", record.name):
+            with host.flows.begin("recovery", record.name):
                 outcome = _recover(host, records.load(record.name))
         except Exception as error:  # the others must be looked after all the same
             log.exception("recovery of %s", record.name)
@@ -70,8 +70,7 @@ def _after_flow(host: Host, record: JobRecord, unfinished: Unfinished) -> str:
     else:
         outcome = "it has ended"
         records.remove_partial(unfinished)
-    record.unfinished = None
-    records.save(record)
+    host.flows.settle(record, record.state)
     return outcome
 
 
@@ -95,8 +94,7 @@ def _lives(record: JobRecord) -> bool:
 
 def _after_restore(host: Host, record: JobRecord, unfinished: Unfinished) -> str:
     if _runs(host, record):
-        record.state, record.unfinished = JobState.RUNNING, None
-        records.save(record)
+        host.flows.settle(record, JobState.RUNNING)
         if unfinished.aside is not None:
             shutil.rmtree(unfinished.aside, ignore_errors=True)
         return "it had been restored"

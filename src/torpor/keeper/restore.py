@@ -37,7 +37,7 @@ _EXIT_SECONDS = 5.0
 def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
     """Any failure leaves no process, no job folder, and the image as it was."""
     place = params.image if params.store is None else f"{params.image}@{params.store}"
-    with host.flow("restore", reads=place), ExitStack() as stack:
+    with host.flows.begin("restore", reads=place) as reading, ExitStack() as stack:
         report.store_only(params.store is not None)
         with report.phase("preflight"):
             source = stack.enter_context(sources.opened(params))
@@ -64,7 +64,7 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
 
             report.store_only(False)
             record, aside = _claim(manifest, params, image, undo)
-            with host.flow("restore", record.name):
+            with host.flows.begin("restore", record.name):
                 with report.phase("criu restore"), step("criu restore"):
                     _furnish(image, record)
                     made = shm.put_back(image)
@@ -92,8 +92,8 @@ def run(host: Host, params: RestoreParams, report: Report) -> dict[str, Any]:
                         taken.give_back(report)
                 except TorporError as error:
                     ended = _ended_well(record, error)
-                record.state, record.unfinished = JobState.RUNNING, None
-                records.save(record)
+                reading.ends()
+                host.flows.settle(record, JobState.RUNNING)
                 undo.done()
                 counting.wakes(host, manifest.job.name, record.name)
             if aside is not None:

@@ -23,7 +23,7 @@ from torpor.records import JobRecord, JobState, Unfinished
 
 def run(host: Host, params: ResumeParams, report: Report) -> dict[str, Any]:
     """A failure leaves the job suspended, with nothing of its memory lost; it can be tried again."""
-    with host.flow("resume", params.job):
+    with host.flows.begin("resume", params.job):
         record, state = jobs.load(host, params.job)
         if state not in (JobState.SUSPENDED, JobState.CHECKPOINTING):
             raise WrongState(f"{params.job} is {state}, not suspended")
@@ -34,8 +34,7 @@ def run(host: Host, params: ResumeParams, report: Report) -> dict[str, Any]:
         except BaseException:
             # It stays suspended. What another flow left is still left.
             if record.unfinished is not None and record.unfinished.verb == "resume":
-                record.unfinished = None
-                records.save(record)
+                host.flows.settle(record, record.state)
             raise
         return {
             "job": params.job,
@@ -70,7 +69,7 @@ def _from_hold(host: Host, record: JobRecord, report: Report) -> int:
     with closing(from_hold(job, blocks, descriptors)) as taken:
         residual.bring_back(host, job.cuda, None, report)
         taken.give_back(report)
-    _running(job)
+    _running(host, job)
     if suspended.folder(record.name).is_dir():
         discard.empty(host.pool, suspended.folder(record.name))
     taken.refuse_nobody()  # they may well have ended since
@@ -97,7 +96,7 @@ def _from_dram(host: Host, record: JobRecord, report: Report) -> int:
             copy.finish()
         taken: Taken = stack.enter_context(closing(to_return(job, processes, copy.export())))
         taken.give_back(report)
-    _running(job)
+    _running(host, job)
     discard.empty(host.pool, folder)
     taken.refuse_nobody()
     return copy.size
@@ -111,6 +110,6 @@ def _living(record: JobRecord, processes: list[ProcessEntry]) -> list[ProcessEnt
     return living if owners <= here else processes
 
 
-def _running(job: OpenJob) -> None:
+def _running(host: Host, job: OpenJob) -> None:
     records.remove_partial(job.record.unfinished)
-    job.set_state(JobState.RUNNING, suspended_tier=None, unfinished=None)
+    host.flows.settle(job.record, JobState.RUNNING, suspended_tier=None)

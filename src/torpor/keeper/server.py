@@ -78,7 +78,7 @@ class Server:
             threading.Thread(target=self._connection, args=(channel,), name="connection", daemon=True).start()
         paths.keeper_socket(self._backend).unlink(missing_ok=True)
         self._recovered.wait()
-        self.host.wait_idle()
+        self.host.flows.wait_idle()
         self.host.writeback.stop()
         self.host.close()
         log.info("keeper stopped")
@@ -102,7 +102,7 @@ class Server:
             try:
                 if count := self.host.pool.sweep():
                     log.info("gave back the memory of %d removed segments", count)
-                for job in suspended.remove_orphans(set(self.host.busy())):
+                for job in suspended.remove_orphans(set(self.host.flows.busy())):
                     log.info("removed the memory of %s, which is not suspended any more", job)
             except Exception:  # the next turn may fare better, and the keeper must live
                 log.exception("sweep")
@@ -192,7 +192,7 @@ class Server:
             "uptime": round(time.time() - self._begun, 1),
             "ready": self.host.is_ready,
             "recovered": self._recovered.is_set(),
-            "busy": self.host.busy(),
+            "busy": self.host.flows.busy(),
             "pool": self.host.pool.figures().__dict__,
             "writing": self.host.writeback.describe(),
         }
@@ -205,7 +205,7 @@ class Server:
         return facts
 
     def _ask_to_stop(self) -> dict[str, Any]:
-        busy = self.host.busy()
+        busy = self.host.flows.busy(leaving=False)
         if busy:
             raise WrongState(f"the keeper is at work on {', '.join(sorted(busy))}", hint="wait for it, then try again")
         image = self.host.writeback.writing()

@@ -20,7 +20,7 @@ from torpor.records import JobState, Unfinished
 
 def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
     """Any failure leaves the job running exactly as it was."""
-    with host.flow("suspend", params.job):
+    with host.flows.begin("suspend", params.job):
         with report.phase("preflight"):
             job = jobs.open_running(host, params.job)
             if job.cuda:
@@ -33,7 +33,7 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
         taken = Taken.of(job)
         with closing(taken), Rollback() as undo:
             job.set_state(JobState.CHECKPOINTING, unfinished=Unfinished(verb="suspend"))
-            undo.push("record", lambda: _runs_again(job, taken))
+            undo.push("record", lambda: _runs_again(host, job, taken))
             undo.push("hand the blocks back", lambda: residual.give_back(host, taken))
             heirs.relieve_known(job, report)
             taken.take(params.deadline, report)
@@ -64,7 +64,7 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
                 with report.phase("drop"), step("drop"), job.supervisor() as supervisor:
                     supervisor.drop()
                 taken.held = False
-            job.set_state(JobState.SUSPENDED, unfinished=None)
+            host.flows.settle(job.record, JobState.SUSPENDED)
             taken.look_who_is_gone()
             taken.refuse_nobody()
         return {
@@ -76,9 +76,9 @@ def run(host: Host, params: SuspendParams, report: Report) -> dict[str, Any]:
         }
 
 
-def _runs_again(job: OpenJob, taken: Taken) -> None:
+def _runs_again(host: Host, job: OpenJob, taken: Taken) -> None:
     if taken.given_back:
-        job.set_state(JobState.RUNNING, unfinished=None)
+        host.flows.settle(job.record, JobState.RUNNING)
 
 
 def _check_space(host: Host, job: OpenJob) -> None:

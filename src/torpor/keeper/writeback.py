@@ -194,7 +194,7 @@ class Writeback:
     def _is_there(self, image: Path, course: Course) -> bool:
         """Whether the image is complete, and its flow at its end. The order of one that never will be, or is no more,
         goes."""
-        if self._host.busy().get(str(image)) in ("checkpoint", "removal"):
+        if self._host.flows.busy().get(str(image)) in ("checkpoint", "removal"):
             return False
         if is_image(image):
             return image not in self._given_up
@@ -228,6 +228,7 @@ class Writeback:
         finally:
             with self._changed:
                 try:
+                    writeback.sweep(image)
                     if after is not None and not self._stopping and image not in self._given_up:
                         self._note(image, after)
                 finally:
@@ -259,12 +260,14 @@ class Writeback:
     def _settle(self, order: Order, course: Course) -> bool:
         """The image is durable elsewhere, so it leaves the memory. False while somebody reads it."""
         image = Path(order.image)
-        with suppress(WrongState), self._host.flow("write back", order.image), discard.alone(image) as alone:
+        flow = self._host.flows.begin("write back", order.image)
+        with suppress(WrongState), flow as leaving, discard.alone(image) as alone:
             if alone:
                 fault.point("leave memory")
                 records.image_moved(order.image, course.place)
                 discard.remove(self._host.pool, image)
                 fault.point("leave memory:end")
+                leaving.ends()
                 self._is_durable(image, course)
                 return True
         return False
@@ -290,7 +293,8 @@ class Writeback:
                 self._changed.wait(max(seconds, _LOOK_SECONDS))
 
     def _forget_old(self, now: float) -> None:
-        for file in writeback.folder().glob("*.course") if writeback.folder().is_dir() else []:
+        folder = writeback.folder()
+        for file in [*folder.glob("*.course"), *folder.glob(".*")] if folder.is_dir() else []:
             with suppress(OSError):
                 if now - file.stat().st_mtime > KEPT_SECONDS and not file.with_suffix(".json").exists():
                     file.unlink()
