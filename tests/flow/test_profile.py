@@ -169,6 +169,21 @@ def test_a_while_in_a_running_job(torpor: Cli) -> None:
     torpor("profile", "counted", check=4)
 
 
+def test_a_job_that_is_removed_meanwhile_has_been_seen_until_then(torpor: Cli) -> None:
+    job = torpor_api.run(command("--pause"), name="counted", gpu="sim")
+    eventually(lambda: walking.printed(job))
+    with torpor.start("profile", "counted", "--json", "--interval", "0.05") as profiling:
+        eventually(lambda: look(job).calls.get("cuLaunchKernel", 0) > 20)
+        profiling.send_signal(signal.SIGSTOP)  # so that it sees nothing of the end
+        job.kill()
+        assert job.wait(100)
+        torpor("rm", "counted")
+        profiling.send_signal(signal.SIGCONT)
+        told, _ = profiling.communicate()
+    assert profiling.returncode == 0
+    assert by_name(json.loads(told))["cuLaunchKernel"] > 0
+
+
 def test_a_file_that_cannot_be_written_takes_nothing_else_with_it(torpor: Cli, tmp_path: Path) -> None:
     nowhere = "/proc/timeline.png"
     folder = tmp_path / "out"

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -15,10 +16,10 @@ import click
 from torpor import api
 from torpor.cli import output, written
 from torpor.cli.options import Number
-from torpor.errors import UsageError
+from torpor.errors import NotFound, UsageError
 from torpor.process import terminal
 from torpor.process.namespace import CannotExec
-from torpor.records import LIVE_STATES, Vm
+from torpor.records import Vm
 
 if TYPE_CHECKING:
     from torpor.profiling import Profile, Sampler
@@ -115,11 +116,12 @@ def _while_it_runs(job: api.Job, sampler: Sampler, seconds: float | None, out: P
     try:
         sampler.begin(job)  # the job may count by the time that it is interrupted
         end = None if seconds is None else time.monotonic() + seconds
-        while job.state in LIVE_STATES:
+        while sampler.lives:
             left = 0.2 if end is None else min(0.2, end - time.monotonic())
             if left <= 0:
                 break
-            job.wait(left)
+            with suppress(NotFound):  # somebody has removed it
+                job.wait(left)
     except KeyboardInterrupt:
         pass  # the question is answered so far; the job runs on
     profile = summarise(sampler.end(), job)

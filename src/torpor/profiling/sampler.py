@@ -12,7 +12,7 @@ import msgspec
 
 from torpor import paths, records
 from torpor.driver.utilisation import Utilisation
-from torpor.errors import KeeperUnavailable, TorporError, UsageError, WrongState
+from torpor.errors import KeeperUnavailable, NotFound, TorporError, UsageError, WrongState
 from torpor.job_handle import Job
 from torpor.keeper.client import KeeperClient, ensure_started
 from torpor.keeper.control import Counted, Level
@@ -105,16 +105,21 @@ class Sampler:
             except TorporError:
                 return None
 
+    @property
+    def lives(self) -> bool:
+        """Whether the job is there and has not ended."""
+        return self._state() in LIVE_STATES
+
     def end(self) -> Recording:
         """Count no more, and return what was seen, also after a `begin` that was interrupted."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._job.exit_code is None or self._job.state is JobState.ASLEEP:  # which may go on counting when it wakes
+        if self._job.exit_code is None or self._state() is JobState.ASLEEP:  # which may go on counting when it wakes
             try:
                 self._look(Level.OFF, LONG_PATIENCE_SECONDS)
             except TorporError as error:
-                if self._job.state in LIVE_STATES:
+                if self.lives:
                     self.recording.notes.append(f"the last look failed: {error.message}")
         self.recording.seconds = time.monotonic() - self._begun
         for path in self._words():
@@ -122,16 +127,23 @@ class Sampler:
                 self._hear(path)
         self._see_gpus([])
         live = [process for process in self.recording.processes if not process.ended]
-        if self._job.state not in LIVE_STATES:
+        over = not self.lives
+        if over:
             for process in live:
                 process.whole = False
         self.recording.mark(self.recording.seconds, last=True)
         if self._times is not None:
-            over = self._job.state not in LIVE_STATES
             self._times.settle(self.recording, self._begun, over=over)
             if over:
                 self._times.remove()
         return self.recording
+
+    def _state(self) -> JobState | None:
+        """None when it has been removed; what was seen of it until then is still worth telling."""
+        try:
+            return self._job.state
+        except NotFound:
+            return None
 
     def _run(self) -> None:
         missing = 0.0
@@ -145,6 +157,8 @@ class Sampler:
                 if missing > PATIENCE_SECONDS:
                     with suppress(TorporError):
                         ensure_started(self._job.record.backend)
+            except NotFound:
+                return
             except WrongState:
                 if self._job.exit_code is not None:
                     return
