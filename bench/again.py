@@ -100,7 +100,7 @@ def row(number: int, one: dict[str, Any]) -> str:
     cells = [f"{each:.2f}" for each in one["seconds"]] + [f"{one['image'] / (1 << 20):.0f}"]
     for who in ("job", "keeper"):
         counts = one[who]
-        resident = counts["resident"] >> 20
+        resident = round(counts["resident"] / (1 << 20))
         cells.append(f"{counts['descriptors']} · {counts['mappings']} · {counts['threads']} · {resident}")
     return f"| {number} | {' | '.join(cells)} |"
 
