@@ -103,6 +103,15 @@ def test_a_longer_verb_shows_bytes_and_rate(clock: Clock, capsys: pytest.Capture
     ]
 
 
+def test_a_step_of_less_than_two_seconds_has_one_line(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.shown("checkpoint j") as report:
+        report(told("start"))
+        clock.now += 0.9
+        report(told("move", 8 << 30, 0.9))
+        report(told("end", 8 << 30, 0.9))
+    assert capsys.readouterr().err.splitlines() == ["checkpoint j: copy 0.90 s, 8.0 GiB of 8.0 GiB, 9.5 GB/s"]
+
+
 def test_json_shows_no_progress(
     clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

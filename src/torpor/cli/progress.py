@@ -50,7 +50,7 @@ class Report:
         if output.as_json or time.monotonic() - self._begun < QUIET_SECONDS:
             return
         if self._display is None:
-            self._display = Bars(self._label) if sys.stderr.isatty() else Lines(self._label)
+            self._display = Bars(self._label) if sys.stderr.isatty() else Lines(self._label, self._begun)
         self._display.show(event)
 
     def close(self) -> None:
@@ -69,11 +69,12 @@ def moved(event: Progress) -> str:
 
 
 class Lines:
-    """One line at the end of each step that is worth one, and one every two seconds while a step moves bytes."""
+    """One line at the end of each step that is worth one, and one every two seconds while a step moves bytes, the
+    first of them two seconds after `begun`."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, begun: float) -> None:
         self._label = label
-        self._last = 0.0
+        self._last = begun
 
     def show(self, event: Progress) -> None:
         now = time.monotonic()
