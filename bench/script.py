@@ -76,7 +76,7 @@ def check() -> None:
 
 def options(described: str | None, *, out: bool = True) -> argparse.ArgumentParser:
     """A parser with the first line of the program's text, and `--out FILE` for what is to be kept (`keep`)."""
-    found = argparse.ArgumentParser(description=(described or "").splitlines()[0].replace("%", "%%"))
+    found = argparse.ArgumentParser(description=(described or "").splitlines()[0])
     if out:
         found.add_argument("--out", type=_file, metavar="FILE", help="write what is found there, as JSON")
     return found

@@ -29,6 +29,11 @@ def left_in(home: Path) -> list[str]:
     return [path.name for path in [*home.glob("*bench-*"), *memory.parent.glob(f"{memory.name}-bench-*")]]
 
 
+def test_help_has_the_first_line_as_it_stands() -> None:
+    told = import_module("script").options("Question: how much?  Target: within 1 %.\n\nMore.").format_help()
+    assert "Target: within 1 %." in told and "More" not in told
+
+
 @pytest.mark.parametrize("turn", [1, 2])
 def test_pools_leaves_no_job(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int) -> None:
     pools = import_module("pools")
