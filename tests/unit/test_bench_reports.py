@@ -97,6 +97,11 @@ def test_the_software_gpu_is_told_everywhere() -> None:
         assert any("H1000, 9 MiB" in text for text in texts)
 
 
+def test_the_machine_is_not_broken_within_a_fact() -> None:
+    told = plots._between_facts("A GPU, 9 MiB · 2 of 2 processors · --vm answers · 2026-12-01", 24)
+    assert told.split("\n") == ["A GPU, 9 MiB ·", "2 of 2 processors ·", "--vm answers ·", "2026-12-01"]
+
+
 def axes_of(name: str) -> list[Any]:
     found = drawable()
     [figure] = [figure for figure in FIGURES if figure.name == name]

@@ -121,11 +121,17 @@ def _frame(canvas: Any, figure: Figure, found: Results) -> None:
     warning = ["SOFTWARE GPU: says nothing about speed"] * found.software_gpu + ["QUICK RUN"] * found.quick
     if warning:
         canvas.text(0.01, 1 - 0.36 / height, ", ".join(warning), fontsize=9, color="#b00020", va="top")
-    machine = textwrap.fill(tables.machine_line(found), int(width * 18))
+    machine = _between_facts(tables.machine_line(found), int(width * 18))
     foot = [machine, *([textwrap.fill(figure.note, int(width * 18))] if figure.note else [])]
     canvas.text(0.01, 0.06 / height, "\n".join(reversed(foot)), fontsize=7, color="#555555", va="bottom")
     lines = "\n".join(foot).count("\n") + 1
     canvas.tight_layout(rect=(0, (0.1 + 0.14 * lines) / height, 1, 1 - (0.55 if warning else 0.35) / height))
+
+
+def _between_facts(line: str, width: int) -> str:
+    """A line of facts with dots in between, broken after dots only."""
+    whole = line.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
+    return textwrap.fill(whole, width, break_on_hyphens=False).replace("\u00a0", " ")
 
 
 def _shade(side: str, sides: Sequence[str]) -> str:
