@@ -17,6 +17,11 @@ def draw(profile: Profile, path: Path) -> None:
 
     MissingPart without matplotlib.
     """
+    canvas_of(profile).savefig(path, format="png")
+
+
+def canvas_of(profile: Profile) -> Any:
+    """The picture, a matplotlib Figure. MissingPart without that."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -42,9 +47,11 @@ def draw(profile: Profile, path: Path) -> None:
     if profile.calls["by_family"]:
         rates.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     rates.set_ylabel("calls / s")
-    launches.stairs(course(lambda point: point["launches"]), edges)
+    launched = course(lambda point: point["launches"])
+    launches.stairs(launched, edges)
     launches.set_ylabel("kernel launches / s")
-    moved.stairs([rate / 1e9 for rate in course(lambda point: point["bytes"])], edges)
+    gigabytes = [rate / 1e9 for rate in course(lambda point: point["bytes"])]
+    moved.stairs(gigabytes, edges)
     moved.set_ylabel("moved / GB/s")
     count = max(len(profile.gpu["devices"]), 1) if profile.gpu else 1
     if profile.gpu:
@@ -52,11 +59,11 @@ def draw(profile: Profile, path: Path) -> None:
     else:
         busy.text(0.5, 0.5, "not known", ha="center", va="center", transform=busy.transAxes)
     busy.set(ylabel="GPU busy / %", xlabel="seconds", ylim=(0, 105), xlim=(0, None))
-    for axes in (rates, launches, moved):
-        axes.set_ylim(bottom=0)
+    for axes, drawn in ((rates, floor), (launches, launched), (moved, gigabytes)):
+        axes.set_ylim(0, None if any(drawn) else 1)  # where nothing happened the axis would be one of hundredths
     machine = "software GPU: times say nothing of a real one" if profile.backend == "sim" else ""
     figure.suptitle(f"{profile.job}  {machine}".strip())
-    figure.savefig(path, format="png")
+    return figure
 
 
 def _of_family(family: str, point: dict[str, Any]) -> float:
