@@ -39,7 +39,7 @@ COPIES: tuple[Price, ...] = (
 )  # fmt: skip
 """What the driver itself takes longer for memory that was mapped by its virtual memory calls, as arena memory is."""
 
-ANSWERED_NS = 7.4 - 10.5
+ANSWERED_NS = 6.1 - 8.4
 """A question answered in the job, against the driver's own answer: the most frequent one, which saves the least."""
 
 COUNTING_NS = 0.5
