@@ -13,6 +13,7 @@ from __future__ import annotations
 import script
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -160,7 +161,8 @@ def main() -> int:
     known = {item.name: item for item in ITEMS}
     if options.list:
         for item in ITEMS:
-            print(f"{item.name:18} {item.seconds:4} s  {' '.join(item.command[1:])}")
+            words = ["python" if word == sys.executable else word for word in item.command]
+            print(f"{item.name:22} {item.seconds:4} s  {shlex.join(words)}")
         return 0
     if unknown := [name for name in options.items if name not in known]:
         arguments.error(f"no item is called {unknown[0]}; --list names them")

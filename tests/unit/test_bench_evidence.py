@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +22,14 @@ def evidence(*words: str) -> subprocess.CompletedProcess[str]:
 def test_everything_in_the_list_exists() -> None:
     done = evidence("--list")
     assert done.returncode == 0, done.stderr
-    lines = [line.split(" s  ", 1)[1].split() for line in done.stdout.splitlines()]
+    lines = [shlex.split(line.split(" s  ", 1)[1]) for line in done.stdout.splitlines()]
+    assert {words[0] for words in lines} == {"python", "taskset", "sh"}
     scripts = [word for words in lines for word in words if word.endswith(".py")]
     assert len(scripts) > 15
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert sorted(set(names)) == sorted(names)  # each has a log of its own
     assert not [name for name in scripts if not (REPOSITORY / name).is_file()]
-    measured = {words[3] for words in lines if words[:3] == ["-m", "torpor", "bench"]}
+    measured = {words[4] for words in lines if words[1:4] == ["-m", "torpor", "bench"]}
     assert measured == set(parts.REGISTRY) - {"gpus"}
     assert {f"tests/gpu/{file.name}" for file in (REPOSITORY / "tests" / "gpu").glob("test_*.py")} <= set(scripts)
 
