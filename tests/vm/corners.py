@@ -223,6 +223,14 @@ def calls_in_callbacks() -> list[str]:
     return said
 
 
+def device_that_is_gone() -> list[str]:
+    """A card that fell off the bus has no memory to give either."""
+    memory = int(gpu.call("cuMemAlloc", 4096))
+    gpu.call("cuCtxSynchronize")
+    said = [gpu.status("cuMemsetD16Async", memory, 0, 8, 0), gpu.status("cuCtxSynchronize")]
+    return [*said, gpu.status("cuMemAlloc", 4096), gpu.status("cuMemAlloc", 4 << 20), gpu.status("cuCtxGetDevice")]
+
+
 def event_between_processes() -> list[str]:
     """What this process has recorded is recorded for another one that is told so."""
     event = gpu.call("cuEventCreate", 2 | 4)

@@ -31,8 +31,8 @@ def run(name: str, env: dict[str, str]) -> Any:
     return json.loads(done.stdout)
 
 
-def compare(name: str, folder: Path, action: str = "hang", **env: str) -> None:
-    """The same with calls deferred, and a driver that is slow (or refuses) where the program says, as natively."""
+def compare(name: str, folder: Path, action: str = "hang", level: str = "always", **env: str) -> None:
+    """The same at this level, with a driver that is slow (or refuses) where the program says, as natively."""
     library = paths.software_gpu()
     assert library is not None
     native = {**os.environ, "LD_LIBRARY_PATH": str(library.parent), "TORPOR_SIM_DIR": str(folder), **env}
@@ -40,7 +40,7 @@ def compare(name: str, folder: Path, action: str = "hang", **env: str) -> None:
     if action == "hang":
         action = f"hang:{held}"
     env |= {"TORPOR_TEST_HELD": str(held), "TORPOR_SIM_FAULT": f"cuMemsetD16Async@1={action}"}
-    deferred = environment(folder, TORPOR_VM="always", **env)
+    deferred = environment(folder, TORPOR_VM=level, **env)
     del deferred["TORPOR_JOB_DIR"]  # some have children
     assert run(name, deferred) == run(name, native)
 
