@@ -30,7 +30,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "cuDeviceGet": ("context",),
     "cuDeviceGetAttribute": ("context",),
     "cuDeviceGetCount": ("context",),
-    "cuDevicePrimaryCtxGetState": ("context",),
+    "cuDevicePrimaryCtxGetState": ("context", "limit"),  # flags, which a context may set
     "cuDeviceTotalMem_v2": ("context",),
     "cuDriverGetVersion": ("context",),
     "cuFuncGetAttribute": ("thread", "context", "function"),

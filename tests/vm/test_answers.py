@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.hooks import HOOKS
 from api.load import functions
 from api.questions import CHANGES, GROUPS, LOOKUPS, QUESTIONS, SETTERS, changes_of
-from tests.native.arena.harness import environment
+from tests.native.arena.harness import Program, environment, out
 from tests.vm.processes import execute, native_environment
 
 numbers, sizes = st.integers(0, 4), st.sampled_from([1024, 4096, 50000, 60000])
@@ -95,6 +95,18 @@ def test_random_changes(tmp_path: Path, steps: list[Any]) -> None:
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_many_random_changes(tmp_path: Path, steps: list[Any]) -> None:
     assert run(steps, environment(tmp_path, TORPOR_VM="answers"))["said"] == natively(steps)
+
+
+def test_flags_of_the_primary_context_are_asked_for_when_its_flags_were_set(tmp_path: Path) -> None:
+    """Whether the one changes the other is for the driver to say."""
+    initialised, asking = 3, ("cuDevicePrimaryCtxGetState", 0, out(4), out(4))
+    program = Program(tmp_path, environment, TORPOR_VM="answers", TORPOR_SIM_FAULT=f"{asking[0]}@2=fail:{initialised}")
+    program.start_up()
+    for _ in range(3):
+        program.ok(*asking)
+    program.ok("cuCtxSetFlags", 2)
+    assert program.call(*asking)[0] == initialised
+    program.end()
 
 
 def test_questions_are_what_the_generator_can_answer() -> None:

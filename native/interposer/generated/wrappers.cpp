@@ -391,9 +391,9 @@ CUresult torpor_body_cuDeviceGraphMemTrim(CUdevice device) {
   return noticed(torpor::real::cuDeviceGraphMemTrim(device));
 }
 
-// answer: depends on nothing but which contexts there are, and their flags
+// answer: depends on nothing but which contexts there are, and their flags, limits of contexts, and the like
 CUresult torpor_body_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
-  return torpor::vm::answer<Symbol::cuDevicePrimaryCtxGetState, Group::context>(
+  return torpor::vm::answer<Symbol::cuDevicePrimaryCtxGetState, Group::context, Group::limit>(
       torpor::vm::asked_with(word(dev)), [&] { return torpor::real::cuDevicePrimaryCtxGetState(dev, flags, active); }, flags, active);
 }
 
