@@ -120,6 +120,29 @@ def failure_elsewhere() -> list[str]:
     return [*said, gpu.status("cuCtxSynchronize")]
 
 
+def contexts_by_turns() -> list[str]:
+    """Work of two contexts that waits in one queue: each kernel is its own context's, and no other one takes it."""
+    contexts = [gpu.call("cuCtxGetCurrent"), gpu.call("cuCtxCreate", None, 0, gpu.start())]
+    functions = []
+    for context in contexts:
+        gpu.call("cuCtxSetCurrent", context)
+        functions.append(gpu.function(gpu.module(SOURCE), "none"))
+        launch(functions[-1])
+    gpu.call("cuCtxSetCurrent", contexts[0])
+    slow = Slow()
+    slow.hold()
+    said = []
+    for _ in range(3):
+        for context, function in zip(contexts, functions, strict=True):
+            gpu.call("cuCtxSetCurrent", context)
+            said.append(launch(function))
+    slow.release()
+    for context in contexts:
+        gpu.call("cuCtxSetCurrent", context)
+        said.append(gpu.status("cuCtxSynchronize"))
+    return said
+
+
 def other_device() -> list[str]:
     """A device that takes no more work is no hindrance to another one, which even sets it going again."""
     slow = Slow()
@@ -205,6 +228,19 @@ def fork_sets_the_driver_going() -> list[str]:
     said.append(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
     said.append(gpu.status("cuCtxSynchronize"))
     return [*said, gpu.read(slow.memory, 64).hex()]
+
+
+def fork_waits_for_the_queue() -> list[str]:
+    """Or the child might find the driver as a thread of ours had just got hold of it."""
+    slow = Slow()
+    slow.hold()
+    held = os.environ["TORPOR_TEST_HELD"]
+    with subprocess.Popen(["sh", "-c", 'sleep 0.3; exec touch "$0"', held]):
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if Path(held).exists() else 8)
+        said = [str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))]
+    return [*said, gpu.status("cuCtxSynchronize")]
 
 
 def calls_in_callbacks() -> list[str]:

@@ -31,18 +31,22 @@ def run(name: str, env: dict[str, str]) -> Any:
     return json.loads(done.stdout)
 
 
+def slow(folder: Path, action: str, level: str, **env: str) -> dict[str, str]:
+    held = folder / "held"
+    if action == "hang":
+        action = f"hang:{held}"
+    env |= {"TORPOR_TEST_HELD": str(held), "TORPOR_SIM_FAULT": f"cuMemsetD16Async@1={action}"}
+    made = environment(folder, TORPOR_VM=level, **env)
+    del made["TORPOR_JOB_DIR"]  # some have children
+    return made
+
+
 def compare(name: str, folder: Path, action: str = "hang", level: str = "always", **env: str) -> None:
     """The same at this level, with a driver that is slow (or refuses) where the program says, as natively."""
     library = paths.software_gpu()
     assert library is not None
     native = {**os.environ, "LD_LIBRARY_PATH": str(library.parent), "TORPOR_SIM_DIR": str(folder), **env}
-    held = folder / "held"
-    if action == "hang":
-        action = f"hang:{held}"
-    env |= {"TORPOR_TEST_HELD": str(held), "TORPOR_SIM_FAULT": f"cuMemsetD16Async@1={action}"}
-    deferred = environment(folder, TORPOR_VM=level, **env)
-    del deferred["TORPOR_JOB_DIR"]  # some have children
-    assert run(name, deferred) == run(name, native)
+    assert run(name, slow(folder, action, level, **env)) == run(name, native)
 
 
 ALIKE = (
@@ -54,12 +58,17 @@ ALIKE = (
     "calls_in_callbacks",
     "event_between_processes",
     "kernel_by_two_names",
+    "contexts_by_turns",
 )
 
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_as_natively(name: str, tmp_path: Path) -> None:
     compare(name, tmp_path)
+
+
+def test_a_fork_waits_for_the_queue(tmp_path: Path) -> None:
+    assert run("fork_waits_for_the_queue", slow(tmp_path, "hang", "always")) == ["7", "SUCCESS"]
 
 
 def test_a_failure_is_told_in_its_own_context(tmp_path: Path) -> None:

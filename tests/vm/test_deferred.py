@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -148,6 +149,19 @@ def test_a_bad_call_is_refused_at_once_after_good_ones(tmp_path: Path, bad: list
 def test_nothing_is_deferred_unless_asked_for(tmp_path: Path) -> None:
     assert set(compare(tmp_path, [LOOP * 5], "off").values()) == {0}
     assert set(compare(tmp_path, [LOOP * 5], "").values()) == {0}
+
+
+@pytest.mark.parametrize("level", ["answers", "defer", "full"])
+def test_nothing_is_deferred_on_one_processor(tmp_path: Path, level: str) -> None:
+    usable = os.sched_getaffinity(0)
+    expected = natively([LOOP * 40])
+    os.sched_setaffinity(0, {min(usable)})
+    try:
+        found = run([LOOP * 40], environment(tmp_path, TORPOR_VM=level))
+    finally:
+        os.sched_setaffinity(0, usable)
+    assert found["said"] == expected
+    assert found["vm"]["deferred"] == 0
 
 
 def test_it_is_compared_with_not_deferring() -> None:

@@ -92,6 +92,25 @@ def test_a_wait_for_what_has_happened(events: Events) -> None:
     assert events.since("waits") == 2
 
 
+def test_a_question_tells_only_of_the_record_it_was_about(events: Events) -> None:
+    """One thread waits for a record; before it is through, the event is recorded again."""
+    program = events.program
+    words = program.number("cuMemHostAlloc", out(8), 8, 2)
+    program.execute(f"words = (ctypes.c_uint32 * 2).from_address({words}); words[:] = [0, 0]")
+    place = program.number("cuMemHostGetDevicePointer_v2", out(8), words, 0)
+    program.ok("cuStreamWaitValue32_v2", events.one, place, 1, 0)
+    program.ok("cuStreamWaitValue32_v2", events.two, place + 4, 1, 0)
+    events.record(events.one)
+    waiting = program.begin("cuEventSynchronize", events.event, first=[("cuCtxSetCurrent", events.context)])
+    assert not program.finish(waiting, 0.2)["done"]
+    events.record(events.two)
+    program.execute("words[0] = 1")
+    assert program.finish(waiting)["result"] == SUCCESS
+    events.wait(events.one)
+    assert events.since("waits") == 0
+    program.execute("words[1] = 1")
+
+
 def test_what_is_recorded_unseen_is_waited_for(events: Events) -> None:
     program = events.program
     graph = program.number("cuGraphCreate", out(8), 0)
