@@ -140,7 +140,7 @@ def folder(word: str) -> Path:
 
 def keep(path: Path | None, found: Any) -> None:
     """Write it down as JSON, whole or not at all, where a file was asked for."""
-    from torpor.bench import results
+    from torpor import written
 
     if path is not None:
-        results.write(path, f"{json.dumps(found, indent=1)}\n".encode())
+        written.data(path, f"{json.dumps(found, indent=1)}\n".encode())

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.unit.bench_made import MACHINE, found_in, measured, said
+from torpor import written
 from torpor.bench import comparison, results, verdict
 from torpor.bench.results import Bar, Figure, Measurement, PartResult, Results, Spread
 from torpor.errors import NotFound, UsageError
@@ -123,9 +124,17 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    results.write(pipe, b"all")
+    written.data(pipe, b"all")
     assert pipe.is_fifo() and os.read(reader, 10) == b"all" and list(tmp_path.iterdir()) == [pipe]
     os.close(reader)
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    link, file = tmp_path / "link", tmp_path / "file"
+    link.symlink_to(file)
+    written.data(link, b"new")
+    assert link.is_symlink() and file.read_bytes() == b"new"
+    assert sorted(tmp_path.iterdir()) == [file, link]
 
 
 def test_what_has_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

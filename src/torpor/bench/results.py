@@ -9,12 +9,12 @@ import math
 import shlex
 import statistics
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
+from torpor import written
 from torpor.errors import NotFound, UsageError
 
 FORMAT = 1
@@ -172,24 +172,7 @@ def times_faster(times: float, against: str, side: str = "torpor") -> Bar:
 
 def save(results: Results, path: Path) -> None:
     """Write results.json anew, whole or not at all."""
-    write(path, msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file anew for everybody to read, whole or not at all. What is no file, as a device, is written to."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except BaseException as error:
-        with suppress(OSError):  # a disk that is full has no room for the half of it
-            partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            error.filename = str(path)  # one that found no room does not say where
-        raise
+    written.data(path, msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 
 
 def told(command: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torpor.cli import output, written
+from torpor import written
+from torpor.cli import output
 from torpor.cli.options import Number, Whole
 from torpor.errors import MissingPart, UsageError
 

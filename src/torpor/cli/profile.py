@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from torpor import api
-from torpor.cli import output, written
+from torpor import api, written
+from torpor.cli import output
 from torpor.cli.options import Number
 from torpor.errors import NotFound, UsageError
 from torpor.process import terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torpor.bench import results
+from torpor import written
 from torpor.bench.report import markdown, page, plots
 from torpor.bench.results import Results
 
@@ -16,6 +16,6 @@ def write(found: Results, folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     drawn = plots.draw(found, folder) if plots.available() else {}
-    results.write(folder / "report.md", markdown.text(found, drawn).encode())
-    results.write(folder / "index.html", page.text(found, drawn).encode())
+    written.data(folder / "report.md", markdown.text(found, drawn).encode())
+    written.data(folder / "index.html", page.text(found, drawn).encode())
     return [folder / "report.md", folder / "index.html", *drawn.values()]

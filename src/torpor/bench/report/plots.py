@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torpor.bench import results
+from torpor import written
 from torpor.bench.report import tables
 from torpor.bench.results import Figure, Measurement, Results, Spread
 from torpor.bench.settings import CONTROL, DRIVER, NATIVE, TORPOR
@@ -76,7 +76,7 @@ def _save(canvas: Any, path: Path) -> None:
     few = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small = io.BytesIO()
     few.save(small, format="PNG", optimize=True)
-    results.write(path, small.getvalue())
+    written.data(path, small.getvalue())
 
 
 def canvas_of(figure: Figure, shown: Sequence[Measurement], found: Results) -> Any:
