@@ -141,11 +141,22 @@ class World:
     def kernel_attribute(self, size: int) -> str:
         return gpu.status("cuKernelSetAttribute", SHARED, size, self.kernel, self.device)
 
-    def reload(self) -> list[str]:
+    def reload(self) -> list[Any]:
+        """What is asked of code that has just gone is no answer of before."""
         gpu.call("cuCtxSetCurrent", self.primary)
-        said = [gpu.status("cuModuleUnload", self.module), gpu.status("cuLibraryUnload", self.library)]
+        said = self._of_code()
+        said.append(gpu.status("cuModuleUnload", self.module))
+        said += self._of_code()
+        said.append(gpu.status("cuLibraryUnload", self.library))
+        said += self._of_code()
         self.load()
         return said
+
+    def _of_code(self) -> list[Any]:
+        return [
+            self._told("cuFuncGetAttribute", SHARED, self.function),
+            self._told("cuKernelGetAttribute", SHARED, self.kernel, self.device),
+        ]
 
     def retain(self) -> str:
         return gpu.status("cuDevicePrimaryCtxRetain", self.device)
@@ -153,9 +164,10 @@ class World:
     def flags(self, value: int) -> str:
         return gpu.status("cuDevicePrimaryCtxSetFlags", self.device, value)
 
-    def renew_stream(self, flags: int) -> str:
+    def renew_stream(self, flags: int) -> list[Any]:
         gpu.call("cuCtxSetCurrent", self.primary)
-        said = gpu.status("cuStreamDestroy", self.stream)
+        said = [self._told("cuStreamGetFlags", self.stream), gpu.status("cuStreamDestroy", self.stream)]
+        said.append(self._told("cuStreamGetFlags", self.stream))
         self.stream = gpu.call("cuStreamCreate", flags)
         return said
 
@@ -192,10 +204,25 @@ class World:
                 return f"{after - before} answers from before the sleep"
         return "slept"
 
-    def reset(self) -> str:
+    def many(self) -> list[Any]:
+        """More questions of a kind than a thread has places for answers."""
+        questions = [("cuGetErrorName", status) for status in driver.CUresult]
+        questions += [("cuDeviceGetAttribute", attribute, self.device) for attribute in DEVICE]
+        questions += [
+            ("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, 32 * threads, size)
+            for threads in range(1, 9)
+            for size in range(0, 48 << 10, 6 << 10)
+        ]
+        return [self._told(*question) for question in questions * 2]
+
+    def reset(self) -> list[Any]:
         """The primary context is another one afterwards, maybe at the same address, with nothing in it."""
         gpu.call("cuCtxSetCurrent", self.primary)
-        said = gpu.status("cuDevicePrimaryCtxReset", self.device)
+        said = [
+            self._told("cuDevicePrimaryCtxGetState", self.device),
+            gpu.status("cuDevicePrimaryCtxReset", self.device),
+        ]
+        said.append(self._told("cuDevicePrimaryCtxGetState", self.device))
         self.primary = gpu.call("cuDevicePrimaryCtxRetain", self.device)
         self.names[int(self.primary)] = "primary"
         self.load()

@@ -21,6 +21,7 @@ from tests.conformance import gpu
 
 SOURCE = """
 extern "C" __global__ void none() {}
+extern "C" __global__ void put(unsigned* to, unsigned one, unsigned other) { *to = one * 100 + other; }
 extern "C" __global__ void shared() { extern __shared__ unsigned part[]; part[threadIdx.x] = 1; }
 """
 GLOBAL = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
@@ -118,6 +119,24 @@ def failure_elsewhere() -> list[str]:
     gpu.call("cuCtxDestroy", second)
     gpu.call("cuCtxSetCurrent", first)
     return [*said, gpu.status("cuCtxSynchronize")]
+
+
+def parameters_in_a_buffer() -> list[str]:
+    """They are copied, and a buffer of another size than the kernel's is for the driver to judge."""
+    function = gpu.function(gpu.module(SOURCE), "put")
+    memory = int(gpu.call("cuMemAlloc", 64))
+    gpu.call("cuMemsetD32", memory, 0, 16)
+    buffer, size = (ctypes.c_uint64 * 2)(), ctypes.c_size_t()
+    pointer, bytes_, end = 1, 2, 0  # CU_LAUNCH_PARAM_…
+    extra = (ctypes.c_void_p * 5)(pointer, ctypes.addressof(buffer), bytes_, ctypes.addressof(size), end)
+    said = []
+    for place, wanted in enumerate((16, 16, 12, 16, 0, 16, 17, 24, 16)):
+        buffer[:] = [memory + 4 * place, (place + 7) << 32 | (place + 3)]
+        size.value = wanted
+        said.append(gpu.status("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, 0, 0, ctypes.addressof(extra)))
+        buffer[:] = [0, 0]
+    said.append(gpu.status("cuCtxSynchronize"))
+    return [*said, gpu.read(memory, 64).hex()]
 
 
 def contexts_by_turns() -> list[str]:

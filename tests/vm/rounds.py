@@ -87,6 +87,8 @@ def one(world: World, kind: list[int], value: int, turn: int, free: Iterator[int
             return gpu.status("cuMemcpyDtoHAsync", next(free), memory + value % 100, SLOT // shape, stream)
         case 7:  # onto itself, by a little
             return gpu.status("cuMemcpyDtoDAsync", memory + 4 * shape, memory, 64, stream)
+        case 9:
+            return world.cooperative(world.owner[buffer])
     if shape == 2:
         return gpu.status("cuMemsetD16Async", memory + value % 100 * 2, value % 65521, 5, stream)
     return world.fill_bytes(buffer, value % 100, 7, value % 255)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.hooks import HOOKS
 from api.load import functions
 from api.questions import CHANGES, GROUPS, LOOKUPS, QUESTIONS, SETTERS, changes_of
-from tests.native.arena.harness import Program, environment, out
+from tests.native.arena.harness import HELLO, THAW, Program, environment, out
 from tests.vm.processes import execute, native_environment
 
 numbers, sizes = st.integers(0, 4), st.sampled_from([1024, 4096, 50000, 60000])
@@ -37,6 +37,7 @@ STEPS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "end_capture": (),
     "child": (),
     "sleep": (),
+    "many": (),
 }
 FIXED = [
     *([0, "create"], [0, "pop"], [0, "push", 1], [1, "current", 2], [0, "limit", 4096], [1, "limit", 1024]),
@@ -46,6 +47,15 @@ FIXED = [
     *([0, "begin_capture", 2], [1, "end_capture"], [1, "begin_capture", 1], [0, "renew_stream", 1], [0, "current", 1]),
     *([1, "sleep"], [0, "current", 1], [1, "function_attribute", 1024], [0, "destroy"], [1, "pop"]),
     *([1, "current", 1], [1, "function_attribute", 1024], [1, "current", 0], [1, "function_attribute", 1024]),
+    *(
+        [0, "current", 1],
+        [0, "create"],
+        [0, "push", 0],
+        [0, "push", 1],
+        [0, "current", 0],
+        [0, "current", 0],
+        [0, "many"],
+    ),
 ]
 
 
@@ -95,6 +105,26 @@ def test_random_changes(tmp_path: Path, steps: list[Any]) -> None:
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_many_random_changes(tmp_path: Path, steps: list[Any]) -> None:
     assert run(steps, environment(tmp_path, TORPOR_VM="answers"))["said"] == natively(steps)
+
+
+def test_while_a_job_is_frozen_the_driver_answers(tmp_path: Path) -> None:
+    program = Program(tmp_path, environment, TORPOR_VM="answers")
+    program.start_up()
+    with program.control() as control:
+
+        def answered() -> int:
+            """Of some hundred questions; they are counted 64 at a time."""
+            before = control.json(HELLO)["vm"]["answered"]
+            for _ in range(256):
+                program.ok("cuDeviceGetCount", out(4))
+            return int(control.json(HELLO)["vm"]["answered"] - before)
+
+        assert answered() > 0
+        control.freeze()
+        assert answered() == 0
+        control.json(THAW)
+        assert answered() > 0
+    program.end()
 
 
 def test_flags_of_the_primary_context_are_asked_for_when_its_flags_were_set(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ ALIKE = (
     "event_between_processes",
     "kernel_by_two_names",
     "contexts_by_turns",
+    "parameters_in_a_buffer",
 )
 
 

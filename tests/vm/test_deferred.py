@@ -50,6 +50,9 @@ STEPS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "renew_event": (streams,),
     "renew_stream": (streams,),
     "bad_stream": (streams,),
+    "bad_graph": (buffers,),
+    "bad_event": (streams,),
+    "bad_function": (streams,),
     "renew_module": (),
     "renew_buffer": (buffers,),
     "ask": (streams,),
@@ -137,7 +140,10 @@ def test_a_loop_is_deferred_and_its_first_round_is_not(tmp_path: Path) -> None:
     assert counts["submitting_ns"] > 0
 
 
-BAD = (["too_wide", 1], ["no_grid", 1], ["shared", 0, 60000], ["bad_stream", 1], ["fill_nowhere", 1])
+BAD = (
+    *(["too_wide", 1], ["no_grid", 1], ["shared", 0, 60000], ["fill_nowhere", 1]),
+    *(["bad_stream", 1], ["bad_graph", 1], ["bad_event", 1], ["bad_function", 1]),
+)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad[0])

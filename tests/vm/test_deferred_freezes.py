@@ -52,6 +52,23 @@ def test_a_freeze_waits_for_the_queue_until_its_deadline_and_no_longer(program: 
         assert program.call("cuCtxSynchronize")[0] == SUCCESS
 
 
+def test_a_program_that_fills_the_queue_waits_for_room(program: Program, held: Path) -> None:
+    calls = 700
+    program.start_up()
+    address = program.allocate(MIB)
+    program.ok("cuMemsetD8Async", address, 1, 64, 0)
+    late = f"threading.Timer(0.3, lambda: open({str(held)!r}, 'w')).start()"
+    program.execute(f"import threading; {late}")
+    program.ok("cuMemsetD16Async", address, 2, 8, 0)
+    for number in range(calls):
+        program.ok("cuMemsetD8Async", address + 64 + number, number % 251, 1, 0)
+    assert program.read(address + 64, calls) == bytes(number % 251 for number in range(calls))
+    with program.control() as control:
+        vm = control.json(HELLO)["vm"]
+        assert vm["deferred"] == calls + 1
+        assert vm["deepest"] <= 256
+
+
 def test_a_thread_that_waits_for_the_queue_comes_through_a_late_freeze(program: Program, held: Path) -> None:
     context = program.start_up()
     address = program.allocate(MIB)

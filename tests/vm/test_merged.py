@@ -16,7 +16,7 @@ from tests.vm.many import all_hold
 from tests.vm.test_deferred import buffers, natively, quickly, run, step, steps, thread, words
 from tests.vm.world import BUFFERS
 
-kinds = st.tuples(st.integers(0, 8), buffers, st.integers(1, 2)).map(list)
+kinds = st.tuples(st.integers(0, 9), buffers, st.integers(1, 2)).map(list)
 MOST = 200  # calls that fit into the queue besides the one that keeps the driver
 
 
@@ -123,6 +123,13 @@ def test_fills_and_copies_are_merged(tmp_path: Path, kind: list[list[int]]) -> N
 
 def test_a_copy_onto_itself_is_not_merged(tmp_path: Path) -> None:
     assert compare(tmp_path, [[moving([[7, 0, 1]]), moving([[7, 0, 1]])]])["merged"] == 0
+
+
+def test_a_launch_with_attributes_is_not_merged(tmp_path: Path) -> None:
+    """A kernel in a graph has attributes of its own."""
+    counts = compare(tmp_path, [[moving([[9, 0, 1]]), moving([[9, 0, 1], [2, 0, 1]])]])
+    assert counts["deferred"] > 50
+    assert counts["merged"] == 0
 
 
 @pytest.mark.parametrize("renewed", [False, True])

@@ -98,3 +98,19 @@ def test_pinned_memory_ends_with_its_context(program: Program) -> None:
     program.ok("cuCtxDestroy_v2", other)
     program.call("cuMemcpyHtoDAsync_v2", memory, host, 64, 0)
     assert deferred(program) == before
+
+
+def test_what_goes_beyond_its_memory_is_for_the_driver_to_judge(program: Program) -> None:
+    size = 2 * MIB  # as much as the driver gives out at once
+    memory, host = program.allocate(size), pinned(program, 4096)
+    program.ok("cuMemsetD8Async", memory, 7, 64, 0)
+    program.ok("cuMemsetD8Async", memory + size - 64, 7, 64, 0)
+    program.ok("cuMemcpyHtoDAsync_v2", memory + size - 64, host, 64, 0)
+    before = deferred(program)
+    assert before == 2
+    assert program.call("cuMemsetD8Async", memory + size - 64, 7, 65, 0)[0] != SUCCESS
+    assert program.call("cuMemsetD32Async", memory + size - 64, 7, 17, 0)[0] != SUCCESS
+    assert program.call("cuMemcpyHtoDAsync_v2", memory + size - 63, host, 64, 0)[0] != SUCCESS
+    assert program.call("cuMemcpyDtoHAsync_v2", host, memory + size - 63, 64, 0)[0] != SUCCESS
+    assert program.call("cuMemcpyDtoDAsync_v2", memory, memory + size - 63, 64, 0)[0] != SUCCESS
+    assert deferred(program) == before

@@ -122,6 +122,16 @@ class World:
     def none(self, stream: int) -> str:
         return self._launch("none", self.streams[stream], 1, 32, 0)
 
+    def cooperative(self, stream: int) -> str:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
+        config = driver.CUlaunchConfig()
+        config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1
+        config.blockDimX, config.hStream = 32, self.streams[stream]
+        config.attrs, config.numAttrs = [attribute], 1
+        return gpu.status("cuLaunchKernelEx", config, self.functions["none"], 0, 0)
+
     def clusters(self, stream: int, grid: int) -> str:
         return self._launch("clusters", self.streams[stream], grid, 32, 0)
 
@@ -247,6 +257,35 @@ class World:
             assert self._launch("none", gone, 1, 32, 0) == "SUCCESS"
         gpu.call("cuStreamDestroy", gone)
         return self._launch("none", gone, 1, 32, 0)
+
+    def bad_graph(self, buffer: int) -> str:
+        """So is one of a graph that is gone."""
+        gone = self._graph(buffer)
+        for _ in range(3):
+            assert gpu.status("cuGraphLaunch", gone, self.streams[self.owner[buffer]]) == "SUCCESS"
+        gpu.call("cuGraphExecDestroy", gone)
+        return gpu.status("cuGraphLaunch", gone, self.streams[self.owner[buffer]])
+
+    def bad_event(self, stream: int) -> list[str]:
+        """And what is said of an event that is gone."""
+        gone = gpu.call("cuEventCreate", 2)
+        for _ in range(3):
+            assert gpu.status("cuEventRecord", gone, self.streams[stream]) == "SUCCESS"
+            assert gpu.status("cuStreamWaitEvent", self.streams[0], gone, 0) == "SUCCESS"
+        gpu.call("cuEventDestroy", gone)
+        record = gpu.status("cuEventRecord", gone, self.streams[stream])
+        return [record, gpu.status("cuStreamWaitEvent", self.streams[0], gone, 0)]
+
+    def bad_function(self, stream: int) -> str:
+        """And a launch of a function whose module is gone."""
+        module = gpu.module(SOURCE)
+        kept, self.functions["none"] = self.functions["none"], gpu.function(module, "none")
+        for _ in range(3):
+            assert self.none(stream) == "SUCCESS"
+        gpu.call("cuModuleUnload", module)
+        said = self.none(stream)
+        self.functions["none"] = kept
+        return said
 
     def renew_module(self) -> str:
         gpu.call("cuCtxSynchronize")
