@@ -174,6 +174,10 @@ def test_it_is_compared_with_not_deferring() -> None:
     subprocess.run([compiled("tests/native/interposer/comparison_test.cpp")], check=True)
 
 
+def test_who_sleeps_until_there_is_room_depends_on_no_later_step() -> None:
+    subprocess.run([compiled("tests/native/interposer/sleepers_test.cpp")], check=True, timeout=100)
+
+
 def test_what_is_set_already_is_dropped(tmp_path: Path) -> None:
     asked = [[0, "shared_limit", 60000], [0, "shared", 1, 60000]]
     assert compare(tmp_path, [asked * 6])["dropped"] == 5

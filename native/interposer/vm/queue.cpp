@@ -17,6 +17,7 @@
 #include "merging.h"
 #include "policy.h"
 #include "proofs.h"
+#include "sleepers.h"
 
 namespace torpor::vm {
 namespace detail {
@@ -59,8 +60,7 @@ struct alignas(64) {
 struct alignas(64) {  // what seldom changes
   Item* ring = nullptr;  // written once, under `adding`
   Word asleep{0};        // 1 while the submitter sleeps, or is about to
-  Word waiters{0};       // threads that sleep until `taken` gets somewhere
-  Word nearest{0};       // where to, of the one that was last to lie down
+  Sleepers sleepers;     // until `taken` gets somewhere
   Word settling{0};      // threads whose next call may look at what the queue did
   // An error that no call has returned yet, and the context that it is about: a call in another one must not return it.
   std::atomic<CUresult> late{CUDA_SUCCESS};
@@ -97,33 +97,13 @@ bool reached(std::uint32_t target) {
   return static_cast<std::int32_t>(submitters.taken.load(std::memory_order_acquire) - target) >= 0;
 }
 
-// Sleeps until the driver has taken everything before `target`, or somebody else is woken.
-void lie_down(std::uint32_t target) {
-  rare.nearest.store(target, std::memory_order_seq_cst);
-  rare.waiters.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t now = submitters.taken.load(std::memory_order_seq_cst);
-  if (static_cast<std::int32_t>(now - target) < 0) thread::wait_while(submitters.taken, now);
-  rare.waiters.fetch_sub(1, std::memory_order_relaxed);
-}
-
-// The submitter's: wakes one that sleeps when it has what it waits for. Several are woken at every step. The place of one that
-// is about to lie down counts before it does, and covers up another's; but there is more to come before it, and then both wake.
-void wake(std::uint32_t at) {
-  const std::uint32_t sleepers = rare.waiters.load(std::memory_order_seq_cst);
-  if (sleepers == 0) return;
-  if (sleepers > 1 || static_cast<std::int32_t>(at - rare.nearest.load(std::memory_order_seq_cst)) >= 0) {
-    thread::wake_all(submitters.taken);
-  }
-}
-
 enum class Patience { little, much };
 
 // Waits until the driver has taken everything before `target`; with much patience asleep from the start.
 void wait_for(std::uint32_t target, Patience patience = Patience::little) {
   if (reached(target)) return;
   const std::uint64_t start = thread::monotonic_nanoseconds();
-  const auto there = [&] { return reached(target); };
-  while (!(patience == Patience::little ? spun(there) : there())) lie_down(target);
+  if (patience == Patience::much || !spun([&] { return reached(target); })) rare.sleepers.sleep(submitters.taken, target);
   add(program.waits, 1);
   add(program.waiting_ns, thread::monotonic_nanoseconds() - start);
 }
@@ -182,7 +162,7 @@ void submit() {
       before = after;
       at += std::max(count, std::uint32_t{1});
       submitters.taken.store(at, std::memory_order_seq_cst);
-      wake(at);
+      rare.sleepers.wake(submitters.taken, at);
     }
   }
 }
@@ -197,7 +177,7 @@ void in_child() {
   give_up();
   detail::unsettled.store(false, std::memory_order_relaxed);
   shared.added.store(submitters.taken.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  rare.waiters.store(0, std::memory_order_relaxed);
+  rare.sleepers.forget();
   rare.late.store(CUDA_SUCCESS, std::memory_order_relaxed);
   after_fork();
 }
