@@ -38,6 +38,8 @@ STEPS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "fill": (buffers, st.integers(0, 2000), small, words),
     "fill_bytes": (buffers, st.integers(0, 8000), st.integers(0, 192), small),
     "fill_nowhere": (streams,),
+    "fill_askew": (buffers,),
+    "bad_cluster": (streams,),
     "copy": (buffers, buffers, st.integers(1, 2048)),
     "graph": (buffers,),
     "elsewhere": (words.filter(lambda value: value < 2**32 - 3),),
@@ -142,7 +144,14 @@ def test_a_loop_is_deferred_and_its_first_round_is_not(tmp_path: Path) -> None:
 
 BAD = (
     *(["too_wide", 1], ["no_grid", 1], ["shared", 0, 60000], ["fill_nowhere", 1]),
-    *(["bad_stream", 1], ["bad_graph", 1], ["bad_event", 1], ["bad_function", 1]),
+    *(
+        ["fill_askew", 0],
+        ["bad_cluster", 1],
+        ["bad_stream", 1],
+        ["bad_graph", 1],
+        ["bad_event", 1],
+        ["bad_function", 1],
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.arena.harness import HELLO, SUCCESS, Program, environment, out
+from tests.native.arena.harness import HELLO, MIB, SUCCESS, Program, environment, out
 from tests.vm.test_corners import compare
 
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n"
@@ -58,3 +58,22 @@ def test_a_context_that_another_thread_destroyed_ends_no_answers(tmp_path: Path)
 @pytest.mark.parametrize("level", ["off", "answers", "always"])
 def test_a_device_that_is_gone_gives_no_memory(tmp_path: Path, level: str) -> None:
     compare("device_that_is_gone", tmp_path, "lost:0", level, TORPOR_SIM_FAULT="cuMemsetD16Async@1=lost:0")
+
+
+def test_an_error_of_a_context_that_is_gone_holds_up_nobody(tmp_path: Path) -> None:
+    """Nobody can be told any more."""
+    program = Program(tmp_path, environment, TORPOR_VM="always", TORPOR_SIM_FAULT="cuMemsetD16Async@1=fail:1")
+    context = program.start_up()
+    here = program.allocate(MIB)
+    other = program.number("cuCtxCreate_v2", out(8), 0, 0)
+    there = program.allocate(MIB)
+    program.ok("cuMemsetD8Async", there, 1, 64, 0)
+    program.ok("cuMemsetD16Async", there, 1, 8, 0)  # fails, later on
+    program.ok("cuCtxDestroy_v2", other)
+    program.ok("cuCtxSetCurrent", context)
+    for value in range(9):
+        program.ok("cuMemsetD8Async", here, value, 64, 0)
+    program.ok("cuCtxSynchronize")
+    with program.control() as control:
+        assert control.json(HELLO)["vm"]["deferred"] == 1 + 8
+    program.end()

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.native.arena.harness import MIB, SUCCESS, Program, environment, out
+from tests.native.arena.harness import HELLO, MIB, SUCCESS, Program, environment, out
 
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n"
 NOT_READY = 600
+LEGACY, PER_THREAD = 1, 2
 
 
 class Slow:
@@ -81,3 +82,18 @@ def test_a_call_waits_for_the_queue(slow: Slow, symbol: str) -> None:
     assert not slow.program.finish(call, 0.1)["done"]
     slow.held.touch()
     assert slow.program.finish(call)["result"] in (SUCCESS, NOT_READY)
+
+
+@pytest.mark.parametrize("stream", [LEGACY, PER_THREAD])
+def test_a_thread_works_on_its_own_default_stream_itself(tmp_path: Path, stream: int) -> None:
+    """In another thread that stream is another one."""
+    program = Program(tmp_path, environment, TORPOR_VM="always")
+    program.start_up()
+    memory = program.allocate(MIB)
+    for value in range(9):
+        program.ok("cuMemsetD8Async", memory, value, MIB, stream)
+    program.ok("cuStreamSynchronize", stream)
+    with program.control() as control:
+        assert (control.json(HELLO)["vm"]["deferred"] > 0) == (stream == LEGACY)
+    assert program.read(memory + MIB - 1, 1) == b"\x08"
+    program.end()

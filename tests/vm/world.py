@@ -126,6 +126,20 @@ class World:
         attribute = driver.CUlaunchAttribute()
         attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
         attribute.value.cooperative = 1
+        return self._launch_with(attribute, stream)
+
+    def bad_cluster(self, stream: int) -> list[str]:
+        """Of one size they may be right, and wrong of another."""
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attribute.value.clusterDim
+        said = []
+        for size.x in (1, 1, 1, 3, 1):
+            size.y = size.z = 1
+            said.append(self._launch_with(attribute, stream))
+        return said
+
+    def _launch_with(self, attribute: Any, stream: int) -> str:
         config = driver.CUlaunchConfig()
         config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1
         config.blockDimX, config.hStream = 32, self.streams[stream]
@@ -147,6 +161,9 @@ class World:
 
     def fill_bytes(self, buffer: int, at: int, count: int, value: int) -> str:
         return gpu.status("cuMemsetD8Async", self.buffers[buffer] + at, value, count, self.streams[self.owner[buffer]])
+
+    def fill_askew(self, buffer: int) -> str:
+        return gpu.status("cuMemsetD32Async", self.buffers[buffer] + 2, 0, 16, self.streams[self.owner[buffer]])
 
     def fill_nowhere(self, stream: int) -> str:
         return gpu.status("cuMemsetD32Async", 4096, 0, 16, self.streams[stream])
