@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,7 @@ def other_device() -> list[str]:
         gpu.call("cuCtxSetCurrent", gpu.call("cuDevicePrimaryCtxRetain", gpu.call("cuDeviceGet", 1)))
         memory = int(gpu.call("cuMemAlloc", 64))
         ready.set()
+        time.sleep(0.3)  # the main thread may be inside of the call that is held, and say nothing more
         said.extend(gpu.status("cuMemsetD8Async", memory, 1, 64, 0) for _ in range(3))
         said.append(gpu.status("cuCtxSynchronize"))
         slow.release()

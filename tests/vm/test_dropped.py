@@ -107,8 +107,9 @@ def test_a_question_tells_only_of_the_record_it_was_about(events: Events) -> Non
     program.execute("words[0] = 1")
     assert program.finish(waiting)["result"] == SUCCESS
     events.wait(events.one)
-    assert events.since("waits") == 0
-    program.execute("words[1] = 1")
+    dropped = events.since("waits")
+    program.execute("words[1] = 1")  # or nothing would end after a failure
+    assert dropped == 0
 
 
 def test_what_is_recorded_unseen_is_waited_for(events: Events) -> None:
