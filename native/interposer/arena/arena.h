@@ -70,11 +70,11 @@ class Arena {
   // True for any address in our reservations, allocated or not.
   bool contains(CUdeviceptr address) const;
 
-  // Waits for the work of the allocation's context, as cuMemFree does; at once when a capture forbids waiting.
-  CUresult wait_until_unused(const Allocation& allocation) const;
-  // Takes the allocation from the program and releases its memory; while a capture is active the memory is parked and
-  // released later. False when it has been freed meanwhile.
-  bool release(const Allocation& allocation);
+  // Waits for the work of the allocation's context, as cuMemFree does. Nothing, and at once, when a capture forbids waiting.
+  std::optional<CUresult> wait_until_unused(const Allocation& allocation) const;
+  // Takes the allocation from the program and releases its memory; where work may still use it, or while a capture is active, the
+  // memory is parked and released later. False when it has been freed meanwhile.
+  bool release(const Allocation& allocation, bool unused);
 
   // For pools.h: blocks without anything in them, opened to `readers`, and parts of them as allocations.
   CUresult make_pool_block(int device, std::uint64_t size, const std::vector<int>& readers, CUdeviceptr& out);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../generated/real.h"
+#include "../hooks/capture_hold.h"
 
 namespace torpor::contexts {
 namespace {
@@ -130,6 +131,12 @@ CUresult synchronize(CUcontext context) {
   if (real::cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context) return real::cuCtxSynchronize();
   const Pushed pushed(context);
   return pushed.status != CUDA_SUCCESS ? pushed.status : real::cuCtxSynchronize();
+}
+
+std::optional<CUresult> synchronize_unless_capturing(CUcontext context) {
+  const ContextWait wait;
+  if (!wait.allowed()) return std::nullopt;
+  return synchronize(context);
 }
 
 Held::Held(Held&& other) noexcept

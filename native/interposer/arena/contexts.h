@@ -54,6 +54,9 @@ class Pushed {
 // Waits until all work of the context is done. Returns what cuCtxSynchronize returns.
 CUresult synchronize(CUcontext context);
 
+// The same, unless a stream is being captured, which it would spoil; a capture that begins meanwhile waits for it (ContextWait).
+std::optional<CUresult> synchronize_unless_capturing(CUcontext context);
+
 // A context that is held for as long as this object lives: a primary context is retained.
 class Held {
  public:

@@ -17,7 +17,7 @@ constexpr std::size_t kPitch = 512;
 // Runs inside the gate, but waits outside of it: a thread that waits for the GPU does not hold up a freeze.
 CUresult free_managed(const managed::Allocation& allocation, CUdeviceptr pointer) {
   if (allocation.address != pointer) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult waited = active_captures() > 0 ? CUDA_SUCCESS : managed::wait(allocation);
+  const CUresult waited = managed::wait(allocation);
   if (waited != CUDA_SUCCESS) return waited;
   const gate::Scope inside("cuMemFree_v2");
   return managed::release(allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -49,13 +49,13 @@ CUresult free_memory(CUdeviceptr pointer) {
     }
     if (allocation->pool != nullptr && pools::free_at_once(*allocation, result)) return result;
   }
-  const CUresult waited = [&] {
+  const std::optional<CUresult> waited = [&] {
     const gate::Waiting waiting("cuMemFree_v2");
     return arena->wait_until_unused(*allocation);
   }();
-  if (waited != CUDA_SUCCESS) return waited;
+  if (waited && *waited != CUDA_SUCCESS) return *waited;
   const gate::Scope inside("cuMemFree_v2");
-  return arena->release(*allocation) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return arena->release(*allocation, waited.has_value()) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void wait_for_frees() {
     for (const auto& [handle, pool] : state().pools) note(pool);
     for (const auto& pool : state().destroyed) note(pool);
   }
-  std::erase_if(waited, [](CUcontext context) { return contexts::synchronize(context) != CUDA_SUCCESS; });
+  std::erase_if(waited, [](CUcontext context) { return contexts::synchronize_unless_capturing(context) != CUDA_SUCCESS; });
   const std::lock_guard guard(state().lock);
   for (const auto& [pool, frees] : before) {
     for (const CUcontext context : waited) pool->memory.pass_context(context, frees);
@@ -220,7 +220,7 @@ void trim(CUmemoryPool handle, std::uint64_t keep) {
 }
 
 bool release_free() {
-  if (active_captures() == 0) wait_for_frees();
+  wait_for_frees();
   return give_back(pass_what_is_done, [](std::uint64_t) { return std::uint64_t{0}; });
 }
 

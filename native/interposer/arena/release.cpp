@@ -8,15 +8,14 @@
 
 namespace torpor::arena {
 
-CUresult Arena::wait_until_unused(const Allocation& allocation) const {
-  if (active_captures() > 0) return CUDA_SUCCESS;
-  const CUresult result = contexts::synchronize(allocation.context);
+std::optional<CUresult> Arena::wait_until_unused(const Allocation& allocation) const {
+  const std::optional<CUresult> result = contexts::synchronize_unless_capturing(allocation.context);
   // The context was destroyed by another thread after the lookup; its memory went with it.
-  return contexts::is_gone(result) ? CUDA_SUCCESS : result;
+  return result && contexts::is_gone(*result) ? CUDA_SUCCESS : result;
 }
 
-bool Arena::release(const Allocation& allocation) {
-  const bool park = active_captures() > 0;
+bool Arena::release(const Allocation& allocation, bool unused) {
+  const bool park = !unused || active_captures() > 0;  // the capture that forbade waiting may be over by now
   if (!forget(allocation)) return false;
   if (park) {
     const std::lock_guard guard(lock_);
@@ -96,8 +95,8 @@ bool Arena::release_parked() {
   }
   for (const Allocation& probe : probes) real::cuMemFree_v2(probe.address);
   for (const Allocation& allocation : parked) {
-    const CUresult result = contexts::synchronize(allocation.context);
-    if (result == CUDA_SUCCESS || contexts::is_gone(result)) {
+    const std::optional<CUresult> result = contexts::synchronize_unless_capturing(allocation.context);
+    if (result && (*result == CUDA_SUCCESS || contexts::is_gone(*result))) {
       dispose(allocation);
     } else {
       const std::lock_guard guard(lock_);

@@ -21,10 +21,22 @@ std::uint64_t stream_key(CUstream stream, bool per_thread_default) {
   return own ? std::uint64_t{1} << 63 | thread::serial() : key(stream);
 }
 
+constexpr std::uint64_t kLongestHold = 5'000'000'000;  // nanoseconds
+constexpr long kLookEvery = 50;                           // microseconds
+
+constinit std::atomic<std::uint32_t> context_waits{0};
+
+void let_waits_end() {
+  if (context_waits.load() == 0) return;
+  const std::uint64_t end = thread::monotonic_nanoseconds() + kLongestHold;
+  while (context_waits.load() != 0 && thread::monotonic_nanoseconds() < end) thread::sleep_microseconds(kLookEvery);
+}
+
 template <typename Begin>
 CUresult begun(Begin begin, CUstream stream, bool per_thread_default = false) {
   vm::merging::forget();
   const std::unique_lock hold(beginning_of_captures());
+  let_waits_end();
   const CUresult result = begin();
   if (result != CUDA_SUCCESS) return result;
   add(Kind::capture, stream_key(stream, per_thread_default));
@@ -57,6 +69,16 @@ CUresult destroyed(CUstream stream, CUresult (*destroy)(CUstream)) {
 std::shared_mutex& torpor::beginning_of_captures() {
   static auto* const instance = new std::shared_mutex;
   return *instance;
+}
+
+torpor::ContextWait::ContextWait() {
+  const std::shared_lock hold(beginning_of_captures());
+  allowed_ = active_captures() == 0;
+  if (allowed_) residual::context_waits.fetch_add(1);
+}
+
+torpor::ContextWait::~ContextWait() {
+  if (allowed_) residual::context_waits.fetch_sub(1);
 }
 
 bool torpor::captures_unclear() {

@@ -118,7 +118,7 @@ void advise(const Allocation& allocation, const Advice& advice) {
 }
 
 CUresult wait(const Allocation& allocation) {
-  const CUresult result = contexts::synchronize(allocation.context);
+  const CUresult result = contexts::synchronize_unless_capturing(allocation.context).value_or(CUDA_SUCCESS);
   return contexts::is_gone(result) ? CUDA_SUCCESS : result;
 }
 

@@ -96,7 +96,7 @@ CUresult close_handle(CUdeviceptr address) {
       return residual::forgotten(real::cuIpcCloseMemHandle(address), residual::Kind::ipc_imported, address);
     }
   }
-  const CUresult waited = arena->wait_until_unused(*allocation);
+  const CUresult waited = arena->wait_until_unused(*allocation).value_or(CUDA_SUCCESS);
   if (waited != CUDA_SUCCESS) return waited;
   const gate::Scope inside("cuIpcCloseMemHandle");
   return arena->close(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

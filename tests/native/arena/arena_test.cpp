@@ -69,9 +69,10 @@ CUdeviceptr allocate(std::uint64_t size) {
 void release(CUdeviceptr address) {
   const auto allocation = Arena::get()->find(address);
   CHECK(allocation.has_value());
-  CHECK(Arena::get()->wait_until_unused(*allocation) == CUDA_SUCCESS);
-  CHECK(Arena::get()->release(*allocation));
-  CHECK(!Arena::get()->release(*allocation));  // the second of two racing frees
+  const auto waited = Arena::get()->wait_until_unused(*allocation);
+  CHECK(waited.has_value() == (g_captures == 0) && waited.value_or(CUDA_SUCCESS) == CUDA_SUCCESS);
+  CHECK(Arena::get()->release(*allocation, waited.has_value()));
+  CHECK(!Arena::get()->release(*allocation, waited.has_value()));  // the second of two racing frees
 }
 
 void frees_during_a_capture_are_parked() {
@@ -90,6 +91,20 @@ void frees_during_a_capture_are_parked() {
   release(second);
   CHECK(free_memory() >= before + kSize);  // both gone, one new
   release(during);
+}
+
+void a_free_that_did_not_wait_is_parked_also_when_the_capture_is_over() {
+  constexpr std::uint64_t kSize = 8 << 20;
+  const CUdeviceptr address = allocate(kSize), other = allocate(kSize);
+  const auto allocation = Arena::get()->find(address);
+  const std::size_t before = free_memory();
+  g_captures = 1;
+  CHECK(!Arena::get()->wait_until_unused(*allocation));
+  g_captures = 0;
+  CHECK(Arena::get()->release(*allocation, false));
+  CHECK(free_memory() == before);  // work may still use it
+  release(other);
+  CHECK(free_memory() >= before + 2 * kSize);
 }
 
 void parked_memory_goes_at_the_freeze() {
@@ -211,6 +226,8 @@ void a_context_takes_its_memory_with_it() {
 }  // namespace
 
 std::uint32_t torpor::active_captures() { return g_captures; }
+torpor::ContextWait::ContextWait() : allowed_(g_captures == 0) {}
+torpor::ContextWait::~ContextWait() = default;
 bool torpor::captures_unclear() { return g_captures != 0; }
 std::shared_mutex& torpor::beginning_of_captures() {
   static std::shared_mutex door;
@@ -225,6 +242,7 @@ int main(int count, char** arguments) {
   CHECK(real::cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
   CHECK(real::cuCtxSetCurrent(context) == CUDA_SUCCESS);
   frees_during_a_capture_are_parked();
+  a_free_that_did_not_wait_is_parked_also_when_the_capture_is_over();
   parked_memory_goes_at_the_freeze();
   blocks_go_and_come_back();
   a_mapping_comes_back_whole_though_parts_were_given_access();
