@@ -157,11 +157,12 @@ def test_a_while_in_a_running_job(torpor: Cli) -> None:
     assert profile["launches"]["kernels"]["calls"] == found["cuLaunchKernel"]
     after = look(job)
     assert after.level == "off"
-    assert after.calls["cuLaunchKernel"] == found["cuLaunchKernel"]
+    # A call that was under way as the counting ended may still be counted after the last look.
+    assert after.calls["cuLaunchKernel"] - found["cuLaunchKernel"] in (0, 1)
     assert job.state == "running"
     # Once more: what the first one counted is not the second one's.
     again = by_name(until(job, after.calls["cuLaunchKernel"] + 20, torpor, signal.SIGTERM))
-    assert again["cuLaunchKernel"] == look(job).calls["cuLaunchKernel"] - found["cuLaunchKernel"]
+    assert again["cuLaunchKernel"] - look(job).calls["cuLaunchKernel"] + after.calls["cuLaunchKernel"] in (0, -1)
     assert torpor_json(torpor, "counted", "--seconds", "0.1")["seconds"] >= 0.1
     assert look(job).level == "off"
     job.kill()
